@@ -1,0 +1,5 @@
+"""foretrace: guess first, then look, for PyTorch performance."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
