@@ -1,0 +1,68 @@
+"""What a reading is: a question, and a pure function from a run to an answer or to silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from foretrace.run import Run
+
+Unit = Literal["text", "count", "ns", "bytes", "flops", "flop_rate", "byte_rate", "share", "ratio"]
+"""How a value is shown: ``ns`` as µs, ``share`` (0 to 1) as %, rates per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of an answer's evidence: the key in each row, its header and its unit."""
+
+    key: str
+    header: str
+    unit: Unit = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about it.
+
+    Attributes:
+        text: One imperative sentence or two.
+        saves_ns: What it would save per step at most, nanoseconds; ``None`` when that cannot be said.
+    """
+
+    text: str
+    saves_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: the sentence first, then the evidence, then what to do.
+
+    Attributes:
+        question: Slug of the question, as ``--ask`` takes it.
+        ask: The question as a person asks it.
+        sentence: The answer in one or two sentences.
+        verdict: A stable word for programs (``overhead-bound``, ``unknown``…), where there is one.
+        evidence: Rows that back the sentence; keys carry units (``dur_ns``); ``event`` is an index in ``traceEvents``.
+        columns: Which keys of the evidence a person is shown, in order; the rest is for programs.
+        advice: What to do, where there is something.
+    """
+
+    question: str
+    ask: str
+    sentence: str
+    verdict: str | None = None
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    columns: tuple[Column, ...] = ()
+    advice: Advice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One question and the function that answers it; ``None`` means that the trace raises no such question."""
+
+    question: str
+    ask: str
+    answer: Callable[[Run], Answer | None]

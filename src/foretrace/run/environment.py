@@ -1,0 +1,38 @@
+"""``NAME.env.json`` beside a trace: what capture wrote down, as far as reading needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Unprofiled(msgspec.Struct, frozen=True):
+    """The same step without the profiler: medians in nanoseconds; unknown is ``None``."""
+
+    host_ns: int | None = None
+    device_ns: int | None = None
+    calls: int | None = None
+    spread: float | None = None
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """The part of ``foretrace.env/1`` that a reading uses; capture documents every key."""
+
+    unprofiled: Unprofiled = Unprofiled()
+    versions: dict[str, Any] = {}
+    variant: str | None = None
+    region: str | None = None
+    first_call_ns: int | None = None
+    peak_memory_bytes: int | None = None
+
+
+def beside(trace_path: str) -> Environment | None:
+    """The environment written beside ``trace_path``; ``None`` when there is none or it cannot be read."""
+    path = Path(trace_path)
+    stem = path.name.removesuffix(".gz").removesuffix(".json")
+    try:
+        return msgspec.json.decode((path.parent / f"{stem}.env.json").read_bytes(), type=Environment)
+    except (OSError, msgspec.MsgspecError):
+        return None

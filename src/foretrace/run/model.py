@@ -1,0 +1,275 @@
+"""The model that everything downstream reads: ``Run ▸ Step ▸ Region ▸ Op ▸ Launch ▸ Activity``.
+
+Big data stays in arrays; `Run.activity` and friends make a small record for the few rows that are shown. Times are
+integer nanoseconds from the trace's first event. An index into `Host` is called a *slice*, one into `Activities` an
+*activity*, one into the trace's columns a *row*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace.names import decode
+from foretrace.run import invariants
+from foretrace.run.categories import Kind
+from foretrace.run.intervals import union_ns
+from foretrace.run.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from foretrace.devices import Device
+    from foretrace.names import Identity
+    from foretrace.run.environment import Environment
+    from foretrace.trace import Note, Trace
+
+    Ints = NDArray[np.int64]
+    Codes = NDArray[np.int8]
+
+STEP_PREFIX = "ProfilerStep#"
+MODULE_PREFIX = "nn.Module: "
+"""How both PyTorch's Python stacks and foretrace's capture name a module's scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Slices on CPU threads (ops, annotations, runtime calls, Python frames), sorted by thread, start, −end.
+
+    Attributes:
+        row: Row in the trace's columns, [n].
+        kind: `Kind`, [n].
+        thread: A number for each (process, thread), [n].
+        start_ns, end_ns: End cut at the parent's end, [n].
+        parent: Slice that encloses this one, or −1, [n].
+        self_ns: Time not spent in children, [n].
+        op: Innermost operator that is or encloses this slice, or −1, [n].
+        region: Innermost user annotation around this slice, or −1, [n].
+        module: Innermost module scope around this slice, or −1, [n].
+    """
+
+    row: Ints
+    kind: Codes
+    thread: Ints
+    start_ns: Ints
+    end_ns: Ints
+    parent: Ints
+    self_ns: Ints
+    op: Ints
+    region: Ints
+    module: Ints
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """Kernels, copies and sets on device streams, in order of their start.
+
+    Attributes:
+        row, kind, start_ns, end_ns, stream, device: As in the file, [n].
+        launch: Slice of the call that launched it, or −1 for an orphan, [n].
+        op: Innermost operator around the launch, or −1, [n].
+        region: User annotation around the launch (on its thread, else in time), or −1, [n].
+        module: Innermost module scope around the launch, or −1, [n].
+        step: Position in `Run.steps` of the step in which the launch starts, or −1, [n].
+        in_graph: Whether it was launched as a node of a CUDA (HIP) graph, [n].
+    """
+
+    row: Ints
+    kind: Codes
+    start_ns: Ints
+    end_ns: Ints
+    stream: Ints
+    device: Ints
+    launch: Ints
+    op: Ints
+    region: Ints
+    module: Ints
+    step: Ints
+    in_graph: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One ``ProfilerStep#N`` on the host and the activities launched inside it, on any thread."""
+
+    name: str
+    index: int
+    slice: int
+    start_ns: int
+    end_ns: int
+    activities: Ints
+
+    @property
+    def dur_ns(self) -> int:
+        """Wall time of the step's annotation."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One kernel, copy or set with everything that is known of it; unknown is ``None``."""
+
+    index: int
+    event: int
+    kind: str
+    name: str
+    stream: int | None
+    start_ns: int
+    dur_ns: int
+    launch: str | None
+    graph: bool
+    op: str | None
+    chain: tuple[str, ...]
+    region: str | None
+    module: str | None
+    shapes: Any
+    dtypes: Any
+    moved_bytes: int | None
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One trace, understood; two runs are equal only when they are the same object, so that facts can be cached by run.
+
+    Attributes:
+        trace: The columns it was built from.
+        host, activities, steps: See their classes.
+        device: The GPU's ceilings, or ``None`` when it is not in the catalogue.
+        environment: What capture wrote beside the trace, if it did.
+        notes: What was repaired, missing, cut or odd, in words.
+    """
+
+    trace: Trace
+    host: Host
+    activities: Activities
+    steps: tuple[Step, ...]
+    device: Device | None
+    environment: Environment | None
+    notes: tuple[Note, ...]
+
+    @property
+    def device_name(self) -> str | None:
+        """The GPU's name in the trace's header, whatever the catalogue knows of it."""
+        properties = self.trace.metadata.get("deviceProperties") or []
+        names = {str(p["name"]) for p in properties if isinstance(p, dict) and p.get("name")}
+        return " + ".join(sorted(names)) or None
+
+    @property
+    def rank(self) -> int | None:
+        """Rank in ``distributedInfo``."""
+        return self._distributed("rank")
+
+    @property
+    def world_size(self) -> int | None:
+        """World size in ``distributedInfo``."""
+        return self._distributed("world_size")
+
+    def _distributed(self, key: str) -> int | None:
+        info = self.trace.metadata.get("distributedInfo")
+        value = info.get(key) if isinstance(info, dict) else None
+        return value if isinstance(value, int) else None
+
+    def name(self, slice_: int) -> str:
+        """Name of a host slice."""
+        return self.trace.name(int(self.host.row[slice_]))
+
+    def activity_name(self, activity: int) -> str:
+        """Name of a kernel, copy or set."""
+        return self.trace.name(int(self.activities.row[activity]))
+
+    def identity(self, activity: int) -> Identity:
+        """The decoded name of a kernel, copy or set."""
+        return decode(self.activity_name(activity))
+
+    def ancestors(self, slice_: int) -> Iterator[int]:
+        """A slice and everything that encloses it, innermost first."""
+        while slice_ != ROOT:
+            yield slice_
+            slice_ = int(self.host.parent[slice_])
+
+    def chain(self, slice_: int) -> tuple[str, ...]:
+        """The dispatch chain down to ``slice_``: its region, then every operator, outermost first."""
+        region = int(self.host.region[slice_]) if slice_ != ROOT else ROOT
+        ops = [s for s in self.ancestors(slice_) if self.host.kind[s] == Kind.OPERATOR or s == region]
+        return tuple(self.name(s) for s in reversed(ops))
+
+    def module_name(self, slice_: int) -> str | None:
+        """The module whose scope is ``slice_``, without the prefix."""
+        return self.name(slice_).removeprefix(MODULE_PREFIX) if slice_ != ROOT else None
+
+    def op_argument(self, op: int, column: str) -> Any:  # noqa: ANN401 - the JSON edge
+        """``dims``, ``types``, ``strides`` or ``concrete`` of an operator as it was recorded, or ``None``."""
+        if op == ROOT:
+            return None
+        codes = getattr(self.trace.columns, column)
+        return self.trace.tables.decoded(int(codes[self.host.row[op]]))
+
+    def activity(self, index: int) -> Activity:
+        """Everything about one activity."""
+        a, columns = self.activities, self.trace.columns
+        row, launch, op = int(a.row[index]), int(a.launch[index]), int(a.op[index])
+        region, stream = int(a.region[index]), int(a.stream[index])
+        moved = int(columns.moved_bytes[row])
+        chain = self.chain(op if op != ROOT else launch)
+        named_region = self.name(region) if region != ROOT else None
+        if named_region is not None and (not chain or chain[0] != named_region):
+            chain = (named_region, *chain)
+        return Activity(
+            index=index,
+            event=int(columns.index[row]),
+            kind=Kind(a.kind[index]).name.lower(),
+            name=self.trace.name(row),
+            stream=stream if stream >= 0 else None,
+            start_ns=int(a.start_ns[index]),
+            dur_ns=int(a.end_ns[index] - a.start_ns[index]),
+            launch=self.name(launch) if launch != ROOT else None,
+            graph=bool(a.in_graph[index]),
+            op=self.name(op) if op != ROOT else None,
+            chain=chain,
+            region=named_region,
+            module=self.module_name(int(a.module[index])),
+            shapes=self.op_argument(op, "dims"),
+            dtypes=self.op_argument(op, "types"),
+            moved_bytes=moved if moved >= 0 else None,
+            identity=self.identity(index),
+        )
+
+    def busy_ns(self, activities: Ints | slice = slice(None)) -> int:
+        """Length of the union of the given activities' intervals (all of them by default)."""
+        return union_ns(self.activities.start_ns[activities], self.activities.end_ns[activities])
+
+    def kernels(self, activities: Ints | None = None) -> Ints:
+        """The kernels among ``activities`` (all by default)."""
+        of_kind = self.activities.kind == Kind.KERNEL
+        return np.flatnonzero(of_kind) if activities is None else activities[of_kind[activities]]
+
+    def why_outside(self, activity: int) -> str | None:
+        """Why an activity belongs to no step; ``None`` when it belongs to one."""
+        if self.activities.step[activity] >= 0:
+            return None
+        launch = int(self.activities.launch[activity])
+        if launch == ROOT:
+            return "orphan: its launch is not in this file"
+        if not self.steps:
+            return "no steps in this trace"
+        at = int(self.host.start_ns[launch])
+        if at < self.steps[0].start_ns:
+            return "launched before the first step"
+        if at >= self.steps[-1].end_ns:
+            return "launched after the last step"
+        return "launched between steps"
+
+    def check(self) -> None:
+        """Raise `AssertionError` when an invariant of the model does not hold; tests call it after every build."""
+        invariants.check(self)

@@ -1,0 +1,57 @@
+"""What a file is when it is no profiler trace: people point at the wrong one of the files that PyTorch writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from foretrace.errors import TraceError
+
+if TYPE_CHECKING:
+    from foretrace.trace.source import Source
+
+_EXPORT_HINT = 'export one with `prof.export_chrome_trace("trace.json.gz")`, or let `foretrace profile` do it'
+_MAGICS = (
+    ((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a Python pickle"),
+    ((b"SQLite format 3\x00",), "an SQLite database (an Nsight Systems export?)"),
+    ((b"\x89PNG", b"\xff\xd8\xff"), "a picture"),
+    ((b"%PDF",), "a PDF"),
+    ((b"\x28\xb5\x2f\xfd",), "a Zstandard archive"),
+    ((b"\x7fELF",), "a program"),
+    ((b"<!DOCTYPE", b"<!doctype", b"<html"), "a web page"),
+)
+_OBJECTS = (
+    (
+        {"schema", "nodes"},
+        "a PyTorch execution trace (ExecutionTraceObserver)",
+        "record one with `torch.profiler` instead",
+    ),
+    ({"segments", "device_traces"}, "a CUDA memory snapshot", "open it at pytorch.org/memory_viz"),
+    ({"cells", "nbformat"}, "a Jupyter notebook", _EXPORT_HINT),
+    ({"nodes", "shared"}, "a speedscope profile", _EXPORT_HINT),
+)
+
+
+def refuse_known_formats(source: Source) -> None:
+    """Raise `TraceError` naming the format, when the first bytes are those of something else."""
+    head = source.data[:64].lstrip()
+    for magics, what in _MAGICS:
+        if head.startswith(magics):
+            raise TraceError(f"`{source.path}` is {what}, not a profiler trace", hint=_EXPORT_HINT)
+
+
+def no_events(source: Source) -> TraceError:
+    """The error for a text without an array of events: it says what the text is."""
+    named = f"`{source.path}`"
+    try:
+        root = msgspec.json.decode(source.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return TraceError(f"{named} is no profiler trace: no JSON with `traceEvents`", hint=_EXPORT_HINT)
+    if isinstance(root, dict):
+        for keys, what, hint in _OBJECTS:
+            if keys <= root.keys():
+                return TraceError(f"{named} is {what}, not a profiler trace", hint=hint)
+        found = ", ".join(f"`{key}`" for key in list(root)[:5]) or "nothing"
+        return TraceError(f"{named} is JSON without `traceEvents` (it has {found})", hint=_EXPORT_HINT)
+    return TraceError(f"{named} is JSON without `traceEvents`", hint=_EXPORT_HINT)

@@ -1,0 +1,42 @@
+"""``read_trace``: a file to a `Trace`, strict first, repaired only on failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from foretrace.trace import identify
+from foretrace.trace.builder import ColumnsBuilder
+from foretrace.trace.decode import decode
+from foretrace.trace.repair import salvage
+from foretrace.trace.source import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from foretrace.trace.columns import Trace
+
+
+def read_trace(path: str | Path, *, progress: Callable[[int, int], None] | None = None) -> Trace:
+    """Read a Kineto trace (JSON, gzip or zip; a path, a directory with one trace, or a URL) into columns.
+
+    Args:
+        path: Where the trace is.
+        progress: Called with (bytes done, bytes in all) while a large file is decoded.
+
+    Raises:
+        InputError: Nothing is there, or it cannot be opened.
+        TraceError: It is no profiler trace; the message says what it is.
+    """
+    source = load(path)
+    identify.refuse_known_formats(source)
+    builder = ColumnsBuilder()
+    decoded = decode(source.data, builder, progress)
+    if not decoded.has_events:
+        raise identify.no_events(source)
+    metadata, notes = decoded.metadata, list(source.notes)
+    if decoded.stopped_at is not None:
+        more, repairs = salvage(source.data, decoded.stopped_at, builder)
+        metadata |= more
+        notes += repairs
+    return builder.build(source.path, metadata, notes)
