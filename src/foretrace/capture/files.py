@@ -1,0 +1,79 @@
+"""Where a capture goes: ``NAME.json.gz`` with ``NAME.env.json`` beside it, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foretrace.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+_UNFIT = re.compile(r"[^\w.+=-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFiles:
+    """The two files of one capture.
+
+    Args:
+        directory: Where they go; made when it is missing.
+        name: The stem that both share; characters that file names had better not hold become ``-``.
+        force: Whether files that exist may be replaced.
+    """
+
+    directory: Path
+    name: str
+    force: bool = False
+
+    @property
+    def trace(self) -> Path:
+        """``NAME.json.gz``."""
+        return self.directory / f"{self.stem}.json.gz"
+
+    @property
+    def environment(self) -> Path:
+        """``NAME.env.json``."""
+        return self.directory / f"{self.stem}.env.json"
+
+    @property
+    def stem(self) -> str:
+        """The name as files spell it: ``geglu_compile:max-autotune`` is ``geglu_compile-max-autotune``."""
+        return _UNFIT.sub("-", self.name).strip("-.") or "trace"
+
+    def claim(self) -> None:
+        """Make the directory and see that nothing would be lost.
+
+        Raises:
+            InputError: A file is there already and may not be replaced, or the directory cannot be made.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"`{self.directory}` cannot be made: {error.strerror or error}"
+            raise InputError(message, hint="name another directory with `--out DIR`") from error
+        for path in (self.trace, self.environment):
+            if path.exists() and not self.force:
+                message = f"`{path}` exists and is not overwritten"
+                raise InputError(message, hint="replace it with `--force`, or write elsewhere with `--out DIR`")
+
+    def write(self, profiler: torch.profiler.profile, environment: bytes) -> None:
+        """Write the trace, then what it ran on; each in a temporary file that is moved into place."""
+        _in_one_piece(self.trace, profiler.export_chrome_trace)
+        _in_one_piece(self.environment, lambda path: Path(path).write_bytes(environment))
+
+
+def _in_one_piece(path: Path, write: Callable[[str], object]) -> None:
+    # the suffix stays: the profiler compresses by it
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(str(temporary))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,132 @@
+"""Time a piece of work without the profiler: the host's clock around it, and the device's own.
+
+The work is whatever the consumer of these generators does between two of their values, so a `for` loop's body can
+be timed as well as a call. Each generator returns its samples in nanoseconds per run of the body.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from foretrace import stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    Synchronize: TypeAlias = Callable[[], None]
+    Samples: TypeAlias = Generator[None, None, tuple[float, ...]]
+
+BLOCKS = 10
+BLOCK_NS = 20_000_000
+"""Ten blocks of about 20 ms: 0.2 s in all, and a block's two synchronizes weigh below 1 % of it."""
+FEWEST_BLOCKS = 3
+MOST_IN_A_BLOCK = 1_000
+DEVICE_CALLS = 50
+CYCLES_PER_NS = 2
+"""Spin cycles for a nanosecond of head start: no GPU of today clocks above about 2 GHz under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one run of the body takes, without the profiler.
+
+    Attributes:
+        host_ns: Wall time of a run, back to back with others and one synchronize after each block; the median
+            over the blocks. It is the larger of what the host needs to issue the work and what the device
+            needs to do it.
+        device_ns: Time between two events on the device's stream around a run, the median over runs. The device
+            is kept busy until the host has issued the run, so the host's slowness is not in it, unless the run
+            waits for the device itself or launches more than a stream can queue (about 1,000 kernels).
+            ``None`` on the CPU, and on accelerators that cannot be given such a head start.
+        calls: Runs behind ``host_ns``.
+        spread: (max − min) ÷ median of the blocks behind ``host_ns``; ``None`` below two blocks.
+    """
+
+    host_ns: int
+    device_ns: int | None
+    calls: int
+    spread: float | None
+
+
+def one_call(synchronize: Synchronize) -> Generator[None, None, int]:
+    """Time a single run to its end on the device."""
+    synchronize()
+    start = time.perf_counter_ns()
+    yield
+    synchronize()
+    return time.perf_counter_ns() - start
+
+
+def host_blocks(call_ns: int, synchronize: Synchronize) -> Samples:
+    """Time blocks of runs with the host's clock.
+
+    Args:
+        call_ns: What a run takes, roughly; it decides how many make a block.
+        synchronize: Waits for the device.
+
+    Returns:
+        The mean nanoseconds of a run in each block: ten blocks, or fewer (at least three) once 0.2 s have passed.
+    """
+    size = calls_in_a_block(call_ns)
+    samples: list[float] = []
+    begin = time.perf_counter_ns()
+    while len(samples) < FEWEST_BLOCKS or (
+        len(samples) < BLOCKS and time.perf_counter_ns() - begin < BLOCKS * BLOCK_NS
+    ):
+        synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(size):
+            yield
+        synchronize()
+        samples.append((time.perf_counter_ns() - start) / size)
+    return tuple(samples)
+
+
+def device_calls(call_ns: int, device: torch.device) -> Samples:
+    """Time single runs with the device's clock, each behind a spinning kernel that gives the host its head start.
+
+    Args:
+        call_ns: What a run takes on the host's clock; the head start is as long.
+        device: Where the runs happen; only CUDA devices can spin.
+
+    Returns:
+        Nanoseconds between the events around each run: up to 50 runs in about 0.2 s, at least three; none when
+        the device cannot spin.
+    """
+    spin = getattr(torch.cuda, "_sleep", None)  # private, and used by PyTorch's own benchmarks since 1.0
+    if device.type != "cuda" or spin is None:
+        return ()
+    samples: list[float] = []
+    begin = time.perf_counter_ns()
+    while len(samples) < FEWEST_BLOCKS or (
+        len(samples) < DEVICE_CALLS and time.perf_counter_ns() - begin < BLOCKS * BLOCK_NS
+    ):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        spin(call_ns * CYCLES_PER_NS)
+        start.record()
+        yield
+        end.record()
+        end.synchronize()
+        samples.append(start.elapsed_time(end) * 1e6)
+    return tuple(samples)
+
+
+def calls_in_a_block(call_ns: int) -> int:
+    """How many runs of ``call_ns`` make a block of about 20 ms: from 1 to 1,000."""
+    return max(1, min(BLOCK_NS // max(call_ns, 1), MOST_IN_A_BLOCK))
+
+
+def summary(blocks: tuple[float, ...], device: tuple[float, ...], call_ns: int) -> Timing:
+    """One `Timing` from the samples of `host_blocks` and `device_calls` for the same ``call_ns``."""
+    host_ns, device_ns = stats.median(blocks), stats.median(device)
+    assert host_ns is not None, "host_blocks never returns nothing"
+    return Timing(
+        host_ns=round(host_ns),
+        device_ns=None if device_ns is None else round(device_ns),
+        calls=len(blocks) * calls_in_a_block(call_ns),
+        spread=stats.spread(blocks),
+    )
