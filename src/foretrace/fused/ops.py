@@ -1,0 +1,167 @@
+"""The operators that autograd and the compiler see: opaque, with shapes for fake tensors and first derivatives.
+
+``mlp_forward`` keeps ``gate(x)`` and ``up(x)`` (and autograd keeps ``x``) when ``save`` is set; nothing saved is ever
+written to. The backward operators have no derivative of their own, so a second backward raises and says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import paths, plan
+from ._ops import add_op_namespace_prefix
+from .paths import Needs, Weights
+
+_TWICE = "the fused gated MLP is differentiable once: use foretrace.fused.reference for a double backward"
+
+
+@torch.library.custom_op(add_op_namespace_prefix("glu_forward"), mutates_args=())
+def glu_forward(gate: Tensor, up: Tensor, activation: str) -> Tensor:
+    """``act(gate) * up`` for two tensors of one shape and dtype."""
+    return paths.glu(gate, up, activation)
+
+
+@torch.library.custom_op(add_op_namespace_prefix("glu_backward"), mutates_args=())
+def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    """The gradients of ``glu_forward``."""
+    return paths.glu_backward(dout, gate, up, activation)
+
+
+@torch.library.custom_op(add_op_namespace_prefix("mlp_forward"), mutates_args=())
+def mlp_forward(
+    x: Tensor, gate: Tensor, up: Tensor, down: Tensor,
+    gate_bias: Tensor | None, up_bias: Tensor | None, down_bias: Tensor | None,
+    activation: str, save: bool,  # noqa: FBT001 - an operator's schema has positional arguments
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """``x`` ``[M, K]`` to the output ``[M, K]``, and gate's and up's outputs ``[M, N]`` (empty without ``save``)."""
+    weights = Weights(gate, up, down, gate_bias, up_bias, down_bias)
+    path = plan.path_for(x, weights, training=save)
+    if save:
+        return paths.forward_saving(path, x, weights, activation)
+    return paths.forward(path, x, weights, activation), x.new_empty(0), x.new_empty(0)
+
+
+@torch.library.custom_op(add_op_namespace_prefix("mlp_backward"), mutates_args=())
+def mlp_backward(
+    dy: Tensor, x: Tensor | None, gate_out: Tensor, up_out: Tensor,
+    gate: Tensor | None, up: Tensor | None, down: Tensor | None,
+    activation: str, needs: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of ``mlp_forward`` that ``needs`` names, as ``paths.Gradients`` has them; empty where not named."""
+    dy = paths.as_matrix(dy)
+    path = plan.backward_path_for(dy, gate_out, down)
+    found = paths.backward(path, dy, x, gate_out, up_out, (gate, up, down), activation, Needs(*needs))
+    return tuple(dy.new_empty(0) if t is None else t for t in found)  # type: ignore[return-value] # five of them
+
+
+@glu_forward.register_fake
+def _(gate: Tensor, up: Tensor, activation: str) -> Tensor:
+    return torch.empty_like(gate, memory_format=torch.contiguous_format)
+
+
+@glu_backward.register_fake
+def _(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    form = torch.contiguous_format
+    return torch.empty_like(gate, memory_format=form), torch.empty_like(up, memory_format=form)
+
+
+@mlp_forward.register_fake
+def _(
+    x: Tensor, gate: Tensor, up: Tensor, down: Tensor,
+    gate_bias: Tensor | None, up_bias: Tensor | None, down_bias: Tensor | None,
+    activation: str, save: bool,  # noqa: FBT001 - as above
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    y = x.new_empty(x.shape[0], down.shape[0])
+    shape = (x.shape[0], gate.shape[0]) if save else (0,)
+    return y, x.new_empty(shape), x.new_empty(shape)
+
+
+@mlp_backward.register_fake
+def _(
+    dy: Tensor, x: Tensor | None, gate_out: Tensor, up_out: Tensor,
+    gate: Tensor | None, up: Tensor | None, down: Tensor | None,
+    activation: str, needs: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    want, n, k = Needs(*needs), gate_out.shape[1], dy.shape[1]
+    weights = n * (want.gate + want.up)
+    return (
+        dy.new_empty((dy.shape[0], k) if want.x else 0),
+        dy.new_empty((weights, k) if weights else 0),
+        dy.new_empty((k, n) if want.down else 0),
+        dy.new_empty(2 * n if want.gate_bias or want.up_bias else 0),
+        dy.new_empty(k if want.down_bias else 0),
+    )
+
+
+def _setup_glu(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    gate, up, ctx.activation = inputs
+    ctx.save_for_backward(gate, up)
+
+
+def _glu_gradient(ctx: Any, dout: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    gate, up = ctx.saved_tensors
+    dgate, dup = glu_backward(dout, gate, up, ctx.activation)
+    need_gate, need_up, _ = ctx.needs_input_grad
+    return dgate if need_gate else None, dup if need_up else None, None
+
+
+def _setup_mlp(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    x, gate, up, down, *_, ctx.activation, save = inputs
+    if not save:
+        msg = "mlp_forward was called without save although a gradient is wanted"
+        raise RuntimeError(msg)
+    ctx.set_materialize_grads(value=False)
+    needs = Needs(*ctx.needs_input_grad[:7])
+    inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
+    ctx.save_for_backward(
+        x if needs.gate or needs.up else None,
+        output[1],
+        output[2],
+        gate if needs.x else None,
+        up if needs.x else None,
+        down if inner else None,
+    )
+
+
+def _mlp_gradient(ctx: Any, dy: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dy is None:
+        return (None,) * 9
+    x, gate_out, up_out, *weights = ctx.saved_tensors
+    needs = Needs(*ctx.needs_input_grad[:7])
+    found = paths.Gradients(
+        *mlp_backward(dy, x, gate_out, up_out, *weights, ctx.activation, list(needs)),
+    )
+    n = gate_out.shape[1]
+    dgate, dup = _halves(found.gate_up_2NK, n, (needs.gate, needs.up))
+    dgate_bias, dup_bias = _halves(found.gate_up_bias_2N, n, (needs.gate_bias, needs.up_bias))
+    return (
+        found.x_MK if needs.x else None,
+        dgate,
+        dup,
+        found.down_KN if needs.down else None,
+        dgate_bias,
+        dup_bias,
+        found.down_bias_K if needs.down_bias else None,
+        None,
+        None,
+    )
+
+
+def _halves(both: Tensor | None, n: int, wanted: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+    """Gate's and up's shares of a gradient that holds both, or only the wanted one."""
+    if both is None or not any(wanted):
+        return None, None
+    return both[:n] if wanted[0] else None, both[-n:] if wanted[1] else None
+
+
+def _refuse_twice(ctx: Any, *_: Any) -> None:
+    raise RuntimeError(_TWICE)
+
+
+glu_forward.register_autograd(_glu_gradient, setup_context=_setup_glu)
+mlp_forward.register_autograd(_mlp_gradient, setup_context=_setup_mlp)
+glu_backward.register_autograd(_refuse_twice)
+mlp_backward.register_autograd(_refuse_twice)

@@ -1,0 +1,138 @@
+"""Which path a shape takes, and why: rules for what a path can serve, measured times for which is fastest."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from .tuning import table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .paths import Weights
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
+
+_KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+_MAX_ROWS = 64
+# bytes that a TMA descriptor asks every row to start on
+_TMA_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A path and the reason for it, in words.
+
+    ``path`` is ``plain`` (PyTorch's own operators), ``pointwise`` (cuBLAS and one fused pointwise kernel), ``fused``
+    (the activation inside the GEMMs) or ``rows`` (weights streamed for a few rows).
+    """
+
+    path: str
+    why: str
+
+
+def runs_kernels(*tensors: Tensor) -> bool:
+    """Whether Triton can serve these tensors: one CUDA (or ROCm) device, one of bf16, fp16 and fp32 throughout."""
+    first = tensors[0]
+    if not HAS_TRITON or not (first.device.type == "cuda" or (INTERPRETING and first.device.type == "cpu")):
+        return False
+    dtype, device = first.dtype, first.device
+    return dtype in _KERNEL_DTYPES and all(t.dtype == dtype and t.device == device for t in tensors)
+
+
+def path_for(x_MK: Tensor, weights: Weights, *, training: bool) -> str:
+    """The path that ``choose`` picks for these matrices."""
+    if x_MK.device.type != "cuda":
+        return "pointwise"
+    return _choice(x_MK.shape[0], weights, _tma_ready(x_MK), training=training).path
+
+
+def explain(rows: int, weights: Weights, *, training: bool) -> Choice:
+    """The choice for ``rows`` aligned rows and these weights, whatever device they are on."""
+    if not runs_kernels(*(t for t in weights if t is not None)):
+        return Choice("plain", f"no kernel serves {weights.gate.dtype} on {weights.gate.device}")
+    if weights.gate.device.type != "cuda":
+        return Choice("pointwise", "Triton's interpreter")
+    return _choice(rows, weights, True, training=training)  # noqa: FBT003 - x as it usually is
+
+
+def _choice(rows: int, weights: Weights, x_ready: bool, *, training: bool) -> Choice:  # noqa: FBT001 - as choose
+    gate, up, down, *biases = weights
+    biased = any(b is not None for b in biases)
+    sixteen = gate.dtype != torch.float32
+    ready = x_ready and sixteen and _tma_ready(gate, up, down)
+    hidden, dim = gate.shape
+    return choose(gate.device.index, bucket(rows), dim, hidden, training, sixteen, biased, ready)
+
+
+def backward_path_for(dy_MK: Tensor, gate_MN: Tensor, down_KN: Tensor | None) -> str:
+    """The path of a backward, from what it was given: biases do not matter there."""
+    if dy_MK.device.type != "cuda" or down_KN is None:
+        return "pointwise"
+    sixteen = dy_MK.dtype != torch.float32
+    ready = sixteen and _tma_ready(dy_MK, gate_MN, down_KN)
+    (rows, dim), hidden = dy_MK.shape, gate_MN.shape[1]
+    return choose(dy_MK.device.index, bucket(rows), dim, hidden, True, sixteen, False, ready).path  # noqa: FBT003
+
+
+def bucket(rows: int) -> int:
+    """Row counts that share a choice: exact to 1, then the next power of two, so that choices can be remembered."""
+    return 1 << (rows - 1).bit_length() if rows > 1 else rows
+
+
+def _tma_ready(*matrices: Tensor) -> bool:
+    return all(
+        t.stride(1) == 1 and t.stride(0) * t.element_size() % _TMA_ALIGNMENT == 0 and t.data_ptr() % _TMA_ALIGNMENT == 0
+        for t in matrices
+    )
+
+
+@lru_cache(maxsize=4096)
+def choose(
+    device: int, rows: int, dim: int, hidden: int, training: bool, sixteen: bool, biased: bool, ready: bool  # noqa: FBT001 - a cache key
+) -> Choice:  # fmt: skip
+    """The path for a shape on a CUDA device.
+
+    Args:
+        device: CUDA device index.
+        rows: Rows of x, all leading dimensions together.
+        dim: Features of x.
+        hidden: Features of gate and up.
+        training: Whether a backward will follow.
+        sixteen: Whether the dtype is bf16 or fp16.
+        biased: Whether any projection has a bias.
+        ready: Whether every matrix's rows start on 16 bytes.
+    """
+    if not rows:
+        return Choice("pointwise", "no rows: nothing is launched")
+    if not sixteen:
+        return Choice("pointwise", "fp32: cuBLAS keeps the precision that is set, where a Triton product would not")
+    if biased:
+        return Choice("pointwise", "biases ride in cuBLAS's epilogue")
+    properties = torch.cuda.get_device_properties(device)
+    able = ["pointwise"]
+    if rows <= _MAX_ROWS and not training:
+        able.append("rows")
+    if properties.major == 9 and ready and torch.version.hip is None:  # noqa: PLR2004 - Hopper's wgmma
+        able.append("fused")
+    return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), tuple(able))
+
+
+def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tuple[str, ...]) -> Choice:
+    if able == ("pointwise",):
+        return Choice("pointwise", "no other path serves this device, shape and mode")
+    # fewer candidates until a measured row has timed them all
+    for count in range(len(able), 1, -1):
+        row = table.nearest(device_name, mode, *shape, able[:count])
+        if row is not None:
+            path = min(able[:count], key=row.us.__getitem__)
+            times = ", ".join(f"{p} {row.us[p]:.4g}" for p in able[:count])
+            return Choice(path, f"measured at {row.rows} × {row.dim} × {row.hidden} ({mode}): {times} µs")
+    return Choice("pointwise", f"no times are known for {device_name}: `foretrace tune` measures them")

@@ -1,0 +1,1 @@
+"""Measured times of the paths: a table per device, and what extends it."""
