@@ -1,0 +1,49 @@
+"""cuDNN's kernels outside XMMA, CUTLASS and SASS: C++ templates and generated engines, known by their words.
+
+::
+
+    cudnn::[ops|cnn|detail|fusion|winograd…]::<function><…>        cudnn_generated_<engine>_<words…>
+    explicit_convolve_sgemm, implicit_convolve_sgemm, convolve_common_engine…, dgrad_engine, wgrad_alg<n>_engine
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from foretrace.names.identity import Identity
+
+if TYPE_CHECKING:
+    from foretrace.names.symbol import Symbol
+
+_OURS = re.compile(r"cudnn(?:::|_generated_)|(?:im|ex)plicit_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine", re.ASCII)
+_KINDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(r"nchwToNhwc|nhwcToNchw|Tensor4d|transpose|reorder|im2col|generateWinogradTiles", re.I),
+        "copy",
+        "layout change",
+    ),
+    (
+        re.compile(r"batchnorm|\bbn_|layernorm|rmsnorm|instancenorm|norm_(?:fwd|bwd)", re.I),
+        "normalization",
+        "normalization",
+    ),
+    (re.compile(r"softmax", re.I), "softmax", "softmax"),
+    (re.compile(r"conv|winograd|wgrad|dgrad|fprop", re.I), "conv", "convolution"),
+    (re.compile(r"fft", re.I), "fft", "Fourier transform for a convolution"),
+    (re.compile(r"reduc|pooling", re.I), "reduction", "reduction"),
+    (re.compile(r"scalePacked|setTensor", re.I), "fill", "fill"),
+    (re.compile(r"op_tensor|activation|pointwise|dropout", re.I), "pointwise", "elementwise operation"),
+    (re.compile(r"gemm|matmul", re.I), "gemm", "GEMM"),
+)
+
+
+def parse(symbol: Symbol) -> Identity | None:
+    """Decode a cuDNN name, or ``None``."""
+    if not _OURS.match(symbol.path):
+        return None
+    op_class, noun = next(
+        ((kind, noun) for pattern, kind, noun in _KINDS if pattern.search(symbol.path)), ("other", "kernel")
+    )
+    words = f"cuDNN {noun}: {symbol.base}"
+    return Identity(symbol.name, family="cudnn", library="cuDNN", op_class=op_class, in_words=words)

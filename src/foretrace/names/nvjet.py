@@ -1,0 +1,103 @@
+"""cuBLASLt's own GEMMs, Hopper and newer.
+
+There is no official grammar; this one was read from public traces and checked against launch grids::
+
+    nvjet[_smXX]_<types>_<T1>x<T2>_<KT>x<stages>_<C1>x<C2>[_flags…]_<ABC>
+
+    types   3 letters: A and B, compute, output; 5 letters: A, B, C, compute, D
+            h f16, t bf16, s f32, d f64, q fp8 (e4m3), r fp8 (e5m2), o fp4
+    T1xT2   tile of one block, in cuBLAS's column-major order; KT elements of K a stage; cluster C1xC2
+    flags   h / v: tiles walked along rows / columns;  bz / badd: beta = 0 / ≠ 0;  2cta: pairs of blocks share an MMA
+            coopA / coopB: two consumer warpgroups split M / N (none on sm90: ping-pong);  bias, ovscale, splitK
+            Avec<block><type>, Bvec<block><type>: a scale every <block> elements; the scales' type, not the data's
+    ABC     transpose of A, of B, and the layout of the output
+
+The architecture is written since cuBLAS 13. Before, ``coop`` gives away Hopper (those warpgroups exist for WGMMA only)
+and ``2cta`` Blackwell.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from foretrace.names.gemm import told
+from foretrace.names.identity import Identity
+from foretrace.names.words import made_for
+
+if TYPE_CHECKING:
+    from foretrace.names.symbol import Symbol
+
+_NAME = re.compile(
+    r"""nvjet (?:_(?P<arch>sm[0-9]{2,3}))? _(?P<types>[a-z]{5}|[a-z]{3})
+    _(?P<t1>[0-9]{1,4})x(?P<t2>[0-9]{1,4}) _(?P<k>[0-9]{1,4})x(?P<stages>[0-9]{1,3})
+    _(?P<c1>[0-9]{1,2})x(?P<c2>[0-9]{1,2}) (?P<flags>(?:_[A-Za-z0-9]{1,32}){0,16}?) _(?P<layout>[NT]{3})""",
+    re.ASCII | re.VERBOSE,
+)
+_DTYPES = {"h": "f16", "t": "bf16", "s": "f32", "d": "f64", "q": "fp8", "r": "fp8", "o": "fp4"}
+_FLAG_WORDS = {
+    "h": "tiles walked along rows (h)",
+    "v": "tiles walked along columns (v)",
+    "bz": "beta = 0",
+    "badd": "adds to what the output holds (beta ≠ 0)",
+    "2cta": "pairs of blocks share one matrix instruction (2cta)",
+    "coopA": "two consumer warpgroups that split M (coopA)",
+    "coopB": "two consumer warpgroups that split N (coopB)",
+    "bias": "adds the bias before it stores",
+    "ovscale": "scales the output (ovscale)",
+}
+_EPILOGUES = {"badd": "add", "bias": "bias", "relu": "relu", "gelu": "gelu", "ovscale": "ovscale"}
+_SCALES = re.compile(r"([AB])vec([0-9]{1,4})([A-Z0-9]+)", re.ASCII)
+
+
+def parse(symbol: Symbol) -> Identity | None:
+    """Decode an nvjet name, or ``None``."""
+    found = _NAME.fullmatch(symbol.path)
+    if not found:
+        return None
+    flags = found["flags"].split("_")[1:]
+    a, b, acc, out = _operands(found["types"])
+    arch = found["arch"] or _implied_arch(flags)
+    identity = Identity(
+        symbol.name,
+        family="nvjet",
+        library="cuBLASLt",
+        arch=arch,
+        op_class="gemm",
+        in_dtype=a if a == b else None,
+        acc_dtype=acc,
+        out_dtype=out,
+        tile=(int(found["t1"]), int(found["t2"]), int(found["k"])),
+        stages=int(found["stages"]),
+        cluster=(int(found["c1"]), int(found["c2"])),
+        layout=found["layout"],
+        split_k="splitK" in flags,
+        epilogue="+".join(_EPILOGUES[flag] for flag in flags if flag in _EPILOGUES) or None,
+    )
+    mixed = f"A {a}, B {b}" if a != b and a and b else None
+    return told(identity, f"cuBLASLt GEMM{made_for(arch)}", mixed, *_flag_words(flags, arch))
+
+
+def _operands(types: str) -> tuple[str | None, str | None, str | None, str | None]:
+    """Dtypes of A, B, the accumulator and the output."""
+    letters = types[0] + types if len(types) == 3 else types[:2] + types[3:]  # noqa: PLR2004 - the grammar's two forms
+    a, b, acc, out = (_DTYPES.get(letter) for letter in letters)
+    return a, b, acc, out
+
+
+def _implied_arch(flags: list[str]) -> str | None:
+    if "2cta" in flags:
+        return "sm100"
+    return "sm90" if "coopA" in flags or "coopB" in flags else None
+
+
+def _flag_words(flags: list[str], arch: str | None) -> list[str]:
+    words = []
+    for flag in flags:
+        if scale := _SCALES.fullmatch(flag):
+            words.append(f"{scale[1]} carries a {scale[3]} scale every {scale[2]} elements")
+        elif flag != "splitK":
+            words.append(_FLAG_WORDS.get(flag, f"also says {flag}, which is not publicly documented"))
+    if arch == "sm90" and not any(flag.startswith("coop") for flag in flags):
+        words.append("consumer warpgroups take turns, each on its own tile (ping-pong)")
+    return words

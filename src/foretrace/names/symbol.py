@@ -1,0 +1,117 @@
+"""A kernel's name as a C++ symbol: demangled, and taken apart into its path and template arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from itanium_demangler import parse as parse_mangled
+
+# The demangler keeps its substitutions in a list it searches: 2 kB take 10 ms, and no library's names are longer.
+_LONGEST_DEMANGLED = 2_000
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|_GLOBAL__N_[A-Za-z0-9_]*::", re.ASCII)
+_LITERAL_CAST = re.compile(r"\((?:bool|int|unsigned int|long|unsigned long)\)(?=-?[0-9])", re.ASCII)
+_MANGLED_WORD = re.compile(r"(?<![0-9])[1-9][0-9]{0,2}", re.ASCII)
+_MARK = re.compile(r"[<>(){},\[\] ]", re.ASCII)
+_OPEN, _CLOSE = frozenset("<({["), frozenset(">)}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name in its parts.
+
+    Args:
+        name: As the trace spells it.
+        text: Demangled where it was mangled, without anonymous namespaces.
+        path: The function's qualified name, without return type and template arguments (``at::native::f``).
+        args: Its template arguments, outermost level only.
+    """
+
+    name: str
+    text: str
+    path: str
+    args: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """The last part of the path: the function's own name."""
+        return self.path.rsplit("::", 1)[-1]
+
+    @property
+    def scope(self) -> str:
+        """The path without the function's own name, ``""`` at global scope."""
+        return self.path.rpartition("::")[0]
+
+
+def read_symbol(name: str) -> Symbol:
+    """Take a kernel name apart; a name that is no C++ symbol is its own path."""
+    text = _demangle(name) if name.startswith("_Z") else name
+    text = _ANONYMOUS.sub("", text)
+    path, args = _split(text)
+    return Symbol(name, text, path, args)
+
+
+def _demangle(name: str) -> str:
+    if len(name) <= _LONGEST_DEMANGLED:
+        try:
+            tree = parse_mangled(name)
+        except (NotImplementedError, ValueError, IndexError, KeyError, AttributeError, TypeError, RecursionError):
+            tree = None
+        if tree is not None:
+            return _LITERAL_CAST.sub("", str(tree)).replace("(bool)", "")
+    return _mangled_words(name)
+
+
+def _mangled_words(name: str) -> str:
+    """The identifiers in a mangled name that has lambdas, which the demangler cannot read.
+
+    ``_ZN2at6native1fIZ…15cos_kernel_cuda…`` → ``at::native::f<cos_kernel_cuda, …>``: enough to know the kernel, and
+    no types, because back-references are not followed. A name in which nothing can be read is kept.
+    """
+    path: list[str] = []
+    inner: list[str] = []
+    at = 3 if name.startswith("_ZN") else 2
+    nested = True
+    while found := _MANGLED_WORD.search(name, at):
+        end = found.end() + int(found[0])
+        nested = nested and found.start() == at
+        word = name[found.end() : end]
+        if len(word) == int(found[0]) and word.isidentifier():
+            (path if nested else inner).append(word)
+            at = end
+        else:
+            at = found.end()
+    return f"{'::'.join(path)}<{', '.join(inner)}>" if path else name
+
+
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    """Path and outermost template arguments; reads no further than the parameter list."""
+    pieces: list[str] = []
+    args: list[str] = []
+    depth = start = arg_start = 0
+    end = len(text)
+    for mark in _MARK.finditer(text):
+        char, here = mark[0], mark.start()
+        if char in _OPEN:
+            if depth == 0:
+                if char == "(" and (pieces or here > start):
+                    end = here
+                    break
+                pieces.append(text[start:here])
+                args, arg_start = [], here + 1
+            depth += 1
+        elif char in _CLOSE:
+            depth = max(depth - 1, 0)
+            if depth == 0:
+                args.append(text[arg_start:here].strip())
+                start = here + 1
+        elif char == "," and depth == 1:
+            args.append(text[arg_start:here].strip())
+            arg_start = here + 1
+        elif char == " " and depth == 0:  # what came before was a return type
+            pieces, args, start = [], [], here + 1
+    if depth:  # cut short inside the template
+        args.append(text[arg_start:].strip())
+        start = end
+    pieces.append(text[start:end])
+    return "".join(pieces), tuple(arg for arg in args if arg)
