@@ -42,7 +42,8 @@ KINDS = (
     _kind(r"dropout", "random", "dropout", "in"),
     _kind(r"distribution|bernoulli|multinomial|randperm|philox|sample|poisson|gamma_grad", "random", "random numbers"),
     _kind(r"nll_loss|ctc_loss|margin_loss|cross_entropy", "reduction", "loss", "in"),
-    _kind(r"indexSelect|index_?select|vectorized_gather", "gather-scatter", "index select", "in"),
+    _kind(r"vectorized_gather", "gather-scatter", "index select"),  # its types are the index and the vector
+    _kind(r"indexSelect|index_?select", "gather-scatter", "index select", "in"),
     _kind(
         r"embedding|compute_grad_weight|sum_and_scatter|krn_partial|EmbeddingBag", "gather-scatter", "embedding", "in"
     ),

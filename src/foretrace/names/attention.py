@@ -44,13 +44,15 @@ _ELEMENT = re.compile(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t)", re.ASCII)
 _CUDNN = re.compile(
     r"""cudnn_generated_\w{1,32}?_sdpa_(?P<arch>sm[0-9]{2,3})_(?:flash_)?(?P<way>fprop|bprop)
     (?:_(?P<unit>[a-z]\w{0,32}?)_(?P<type>[a-z]{1,4}[0-9]{1,2}))? (?:_knob_[0-9]{1,4}\w{0,8}?)?
-    (?:_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4}))? (?:_[0-9]x[0-9]x[0-9])? (?:_cga(?P<cga>[0-9]{1,2}x[0-9]{1,2}x[0-9]{1,2}))?
+    (?:_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4}))? (?:_[0-9]x[0-9]x[0-9])?
+    (?:_cga(?P<cga>[0-9]{1,2}x[0-9]{1,2}x[0-9]{1,2}))?
     (?![0-9]*x)""",
     re.ASCII | re.VERBOSE,
 )
 _EFFICIENT = re.compile(
     r"""fmha_cutlass(?P<way>[FB])_(?P<type>bf16|f16|f32)_(?:not)?aligned
-    (?:_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4}))? (?:_(?:k(?P<head>[0-9]{1,6})|rf))? (?:_(?P<words>[a-z_]{1,32}?))?_(?P<arch>sm[0-9]{2,3})""",
+    (?:_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4}))? (?:_(?:k(?P<head>[0-9]{1,6})|rf))?
+    (?:_(?P<words>[a-z_]{1,32}?))?_(?P<arch>sm[0-9]{2,3})""",
     re.ASCII | re.VERBOSE,
 )
 _NAMED = re.compile(

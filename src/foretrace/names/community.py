@@ -40,15 +40,18 @@ _NAMESPACES = {
     "quickreduce": "vLLM",
 }
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("normalization", re.compile(r"norm", re.I)),
-    ("gather-scatter", re.compile(r"cache|gather|scatter|permute|embedding|align_block|copy_blocks|moe_\w*sum", re.I)),
-    ("softmax", re.compile(r"softmax", re.I)),
-    ("sort", re.compile(r"topk|top_k|sort", re.I)),
-    ("random", re.compile(r"sampling|sample", re.I)),
-    ("gemm", re.compile(r"gemm|matmul|marlin|_mm\b", re.I)),
-    ("optimizer", re.compile(r"adam|sgd|lamb|multi_tensor", re.I)),
-    ("pointwise", re.compile(r"act_and|activation|silu|gelu|rotary|rope|quant|cast|add|mul|scale", re.I)),
-    ("copy", re.compile(r"copy|transpose", re.I)),
+    ("normalization", re.compile(r"norm", re.IGNORECASE)),
+    (
+        "gather-scatter",
+        re.compile(r"cache|gather|scatter|permute|embedding|align_block|copy_blocks|moe_\w*sum", re.IGNORECASE),
+    ),
+    ("softmax", re.compile(r"softmax", re.IGNORECASE)),
+    ("sort", re.compile(r"topk|top_k|sort", re.IGNORECASE)),
+    ("random", re.compile(r"sampling|sample", re.IGNORECASE)),
+    ("gemm", re.compile(r"gemm|matmul|marlin|_mm\b", re.IGNORECASE)),
+    ("optimizer", re.compile(r"adam|sgd|lamb|multi_tensor", re.IGNORECASE)),
+    ("pointwise", re.compile(r"act_and|activation|silu|gelu|rotary|rope|quant|cast|add|mul|scale", re.IGNORECASE)),
+    ("copy", re.compile(r"copy|transpose", re.IGNORECASE)),
 )
 _GATED = re.compile(r"&?(?:\w+::)*(silu|gelu(?:_tanh)?|fatrelu|swigluoai\w*)(?:_kernel)?\b", re.ASCII)
 _LIGER_OPS = {
@@ -84,7 +87,7 @@ _AITER = re.compile(
 )
 _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASCII)
 _CUTE = re.compile(r"kernel_cutlass_(?P<what>\w+)", re.ASCII)
-_CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.I)
+_CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.IGNORECASE)
 _CUTE_KINDS = (
     ("attention", "flash_attn|flash_fwd|flash_bwd|fmha|attention"),
     ("normalization", "norm"),

@@ -24,13 +24,13 @@ _FFT = re.compile(
     re.ASCII,
 )
 _PRIMITIVES: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"sort|merge_path|onesweep", re.I), "sort", "sort"),
-    (re.compile(r"scan", re.I), "scan", "prefix sum"),
-    (re.compile(r"reduce|histogram|run_?length|unique_by_key", re.I), "reduction", "reduction"),
-    (re.compile(r"select|partition|compact|unique", re.I), "gather-scatter", "selection"),
-    (re.compile(r"fill|generate|sequence", re.I), "fill", "fill"),
-    (re.compile(r"copy|memcpy", re.I), "copy", "copy"),
-    (re.compile(r"transform|parallel_for|for_each", re.I), "pointwise", "elementwise operation"),
+    (re.compile(r"sort|merge_path|onesweep", re.IGNORECASE), "sort", "sort"),
+    (re.compile(r"scan", re.IGNORECASE), "scan", "prefix sum"),
+    (re.compile(r"reduce|histogram|run_?length|unique_by_key", re.IGNORECASE), "reduction", "reduction"),
+    (re.compile(r"select|partition|compact|unique", re.IGNORECASE), "gather-scatter", "selection"),
+    (re.compile(r"fill|generate|sequence", re.IGNORECASE), "fill", "fill"),
+    (re.compile(r"copy|memcpy", re.IGNORECASE), "copy", "copy"),
+    (re.compile(r"transform|parallel_for|for_each", re.IGNORECASE), "pointwise", "elementwise operation"),
 )
 
 

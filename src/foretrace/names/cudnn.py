@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"cudnn(?:::|_generated_)|(?:im|ex)plicit_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine", re.ASCII)
 _KINDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
-        re.compile(r"nchwToNhwc|nhwcToNchw|Tensor4d|transpose|reorder|im2col|generateWinogradTiles", re.I),
+        re.compile(r"nchwToNhwc|nhwcToNchw|Tensor4d|transpose|reorder|im2col|generateWinogradTiles", re.IGNORECASE),
         "copy",
         "layout change",
     ),
     (
-        re.compile(r"batchnorm|\bbn_|layernorm|rmsnorm|instancenorm|norm_(?:fwd|bwd)", re.I),
+        re.compile(r"batchnorm|\bbn_|layernorm|rmsnorm|instancenorm|norm_(?:fwd|bwd)", re.IGNORECASE),
         "normalization",
         "normalization",
     ),
-    (re.compile(r"softmax", re.I), "softmax", "softmax"),
-    (re.compile(r"conv|winograd|wgrad|dgrad|fprop", re.I), "conv", "convolution"),
-    (re.compile(r"fft", re.I), "fft", "Fourier transform for a convolution"),
-    (re.compile(r"reduc|pooling", re.I), "reduction", "reduction"),
-    (re.compile(r"scalePacked|setTensor", re.I), "fill", "fill"),
-    (re.compile(r"op_tensor|activation|pointwise|dropout", re.I), "pointwise", "elementwise operation"),
-    (re.compile(r"gemm|matmul", re.I), "gemm", "GEMM"),
+    (re.compile(r"softmax", re.IGNORECASE), "softmax", "softmax"),
+    (re.compile(r"conv|winograd|wgrad|dgrad|fprop", re.IGNORECASE), "conv", "convolution"),
+    (re.compile(r"fft", re.IGNORECASE), "fft", "Fourier transform for a convolution"),
+    (re.compile(r"reduc|pooling", re.IGNORECASE), "reduction", "reduction"),
+    (re.compile(r"scalePacked|setTensor", re.IGNORECASE), "fill", "fill"),
+    (re.compile(r"op_tensor|activation|pointwise|dropout", re.IGNORECASE), "pointwise", "elementwise operation"),
+    (re.compile(r"gemm|matmul", re.IGNORECASE), "gemm", "GEMM"),
 )
 
 

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 _TYPE = r"bf16|f16|tf32|f32|f64|s8|u8|s4|u4|s32|e4m3|e5m2|cf32|cf64"
 _V2 = re.compile(
     rf"""cutlass (?:_(?P<cc>[0-9]{{2,3}}))? _(?P<wmma>wmma_)? (?P<unit>tensorop|simt) (?:_(?P<out>{_TYPE}))?
-    _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|fprop|dgrad|wgrad) (?P<words>(?:_[a-z0-9]{{1,24}}){{0,6}}?)
+    _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|fprop|dgrad|wgrad)
+    (?P<words>(?:_[a-z0-9]{{1,24}}){{0,6}}?)
     _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}}) _(?P<k>[0-9]{{1,4}})x(?P<stages>[0-9]{{1,2}})
-    (?P<more>(?:_[A-Za-z0-9]{{1,24}}){{0,3}}?) _(?P<layout>[nt]{{2,3}}|nhwc|nchw|ndhwc) (?:_align(?P<align>[0-9]{{1,3}}))?
+    (?P<more>(?:_[A-Za-z0-9]{{1,24}}){{0,3}}?) _(?P<layout>[nt]{{2,3}}|nhwc|nchw|ndhwc)
+    (?:_align(?P<align>[0-9]{{1,3}}))?
     (?![a-z0-9])""",
     re.ASCII | re.VERBOSE,
 )
@@ -47,7 +49,8 @@ _V3 = re.compile(
     (?P<op>gemm|fprop|dgrad|wgrad) (?:_(?:grouped|planar_complex))?
     _(?P<a>[a-z0-9]{2,32})_(?P<b>[a-z0-9]{2,32})_(?P<acc>[a-z0-9]{2,8})_(?P<c>[a-z0-9]{2,8})_(?P<d>[a-z0-9]{2,8})
     _(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4}) (?:_(?P<cluster>[0-9]{1,2}x[0-9]{1,2}x[0-9]{1,2}))?
-    _(?P<stages>[0-9]{1,2}) _(?P<layout>[nt]{3}|nhwc|ndhwc) (?:_align(?P<align>[0-9]{1,3}))? (?P<words>(?:_[A-Za-z0-9]{1,32}){0,16})""",
+    _(?P<stages>[0-9]{1,2}) _(?P<layout>[nt]{3}|nhwc|ndhwc) (?:_align(?P<align>[0-9]{1,3}))?
+    (?P<words>(?:_[A-Za-z0-9]{1,32}){0,16})""",
     re.ASCII | re.VERBOSE,
 )
 _TEMPLATE = re.compile(r"cutlass::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from foretrace.names.words import joined, tile_words
+from foretrace.names.words import joined, stage_words, tile_words
 
 _INDUCTOR_ID = re.compile(r"_[0-9]+\Z", re.ASCII)
-_SHOWS_TILE = frozenset({"gemm", "conv", "attention"})
+_SHOWS_TILE = frozenset({"gemm", "conv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Identity:
             return _INDUCTOR_ID.sub("", self.name)
         if self.op_class in _SHOWS_TILE and self.tile:
             what = self.family if self.op_class == "gemm" else f"{self.family} {self.op_class}"
-            stages = f"{self.stages} stages" if self.stages else None
+            stages = stage_words(self.stages)
             dtypes = "→".join(d for d in (self.in_dtype, self.out_dtype) if d) or None
             return joined(f"{what} {tile_words(self.tile)}", stages, dtypes, self.epilogue, by=", ")
-        return self.in_words.split(":", 1)[0]
+        head = self.in_words.split(":", 1)[0]
+        return joined(head, self.in_dtype, by=", ") if self.op_class == "attention" else head

@@ -39,7 +39,7 @@ def first_arch(digits: str | None, in_dtype: str | None) -> str | None:
 
 
 def accumulator(letter: str) -> str | None:
-    """``s`` → f32, ``h`` → f16, ``i`` → int32, …"""
+    """The accumulator that a letter names: ``s`` → f32, ``h`` → f16, ``i`` → int32."""
     return _ACCUMULATORS.get(letter)
 
 

@@ -64,12 +64,12 @@ _MIOPEN = re.compile(
     r"(?:miopen|MIOpen|mloOpen|naive_conv|Im2d2Col|Col2Im2d|batched_transpose|SubTensorOp|OpTensor)\w*", re.ASCII
 )
 _MIOPEN_KINDS = (
-    ("conv", re.compile(r"conv|winograd|Sp3Asm|gcnAsm", re.I)),
-    ("normalization", re.compile(r"norm", re.I)),
-    ("softmax", re.compile(r"softmax", re.I)),
-    ("copy", re.compile(r"transpose|Im2d2Col|Col2Im2d", re.I)),
-    ("reduction", re.compile(r"pool|reduce", re.I)),
-    ("pointwise", re.compile(r"tensor|neuron|activ", re.I)),
+    ("conv", re.compile(r"conv|winograd|Sp3Asm|gcnAsm", re.IGNORECASE)),
+    ("normalization", re.compile(r"norm", re.IGNORECASE)),
+    ("softmax", re.compile(r"softmax", re.IGNORECASE)),
+    ("copy", re.compile(r"transpose|Im2d2Col|Col2Im2d", re.IGNORECASE)),
+    ("reduction", re.compile(r"pool|reduce", re.IGNORECASE)),
+    ("pointwise", re.compile(r"tensor|neuron|activ", re.IGNORECASE)),
 )
 _SKINNY = re.compile(r"(?:vllm::)?(?:wvSplitK\w{0,16}|LLGemm1\w{0,16}|LLMM1\w{0,16})", re.ASCII)
 
@@ -102,9 +102,8 @@ def _tensile(symbol: Symbol) -> Identity | None:
         mma=(int(mma[1]), int(mma[2]), int(mma[3])) if mma else None,
         layout=("N" if found["a"] == "ilk" else "T") + ("N" if found["b"] == "ljk" else "T"),
         split_k=int(split[1]) > 1 if split else None,
-        epilogue="bias" if "_Bias_" in f"_{found['words']}" else None,
     )
-    takes_bias = "can add a bias" if identity.epilogue else None
+    takes_bias = "can add a bias; whether it does is a run-time argument" if "_Bias_" in f"_{found['words']}" else None
     return told(identity, f"{library} GEMM (Tensile){made_for(arch)}", takes_bias)
 
 

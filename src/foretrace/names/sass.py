@@ -1,10 +1,13 @@
-"""The hand-scheduled GEMMs and convolutions of cuBLAS, cuDNN and TensorRT, Maxwell to Ampere::
+"""The hand-scheduled GEMMs and convolutions of cuBLAS, cuDNN and TensorRT, Maxwell to Ampere.
+
+::
 
     [trt_|cudnn_[infer_|train_]]<arch>_[<out>_]<acc>[<mma>](gemm|cudnn)[_<in>][_winograd]_<M>x<N>[_words…]
         [_stages_<K>x<stages>]_<layout>[_v<n>]
 
 Without ``stages`` the K tile is not in the name. ``sliced<a>x<b>`` splits K over the warps of a block, ``ldg8`` loads
 eight elements at a time, ``splitK`` splits K over blocks. ``<acc>`` h accumulates in fp16; ``gc`` is complex.
+``relu`` names an epilogue slot that plain convolutions fill with the identity, so it says nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 
 _TYPE = r"bf16|fp16|f16|tf32|fp32|fp64|int8|i8"
 _NAME = re.compile(
-    rf"""(?P<owner>trt_|cudnn_(?:infer_|train_)?)? (?P<arch>maxwell|pascal|volta|turing|ampere|hopper) (?:_(?P<out>{_TYPE}))?
+    rf"""(?P<owner>trt_|cudnn_(?:infer_|train_)?)? (?P<arch>maxwell|pascal|volta|turing|ampere|hopper)
+    (?:_(?P<out>{_TYPE}))?
     _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|cudnn) (?:_(?P<in>{_TYPE}))? (?P<winograd>_winograd)?
     _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}}) (?P<words>(?:_[A-Za-z0-9]{{1,24}}){{0,10}}?)
     (?:_stages_(?P<k>[0-9]{{1,4}})x(?P<stages>[0-9]{{1,2}}))? _(?P<layout>[nt]{{2}}) (?:_v[0-9]{{1,2}})?""",
@@ -37,6 +41,7 @@ _ARCHS = {
     "ampere": "sm80",
     "hopper": "sm90",
 }
+_BEFORE_TF32 = frozenset({"sm50", "sm60", "sm70", "sm75"})
 _LIBRARIES = {"trt": "TensorRT", "cudnn": "cuDNN", "": "cuBLAS"}
 _SLICED = re.compile(r"sliced([0-9]{1,2})x([0-9]{1,2})", re.ASCII)
 
@@ -49,8 +54,10 @@ def parse(symbol: Symbol) -> Identity | None:
     words = found["words"].split("_")[1:]
     is_conv = found["op"] == "cudnn"
     library = "cuDNN" if is_conv else _LIBRARIES[(found["owner"] or "").split("_")[0]]
-    in_dtype = operand_dtype(found["acc"], found["mma"], from_token(found["in"]))
     arch = _ARCHS[found["arch"]]
+    in_dtype = operand_dtype(found["acc"], found["mma"], from_token(found["in"]))
+    if in_dtype == "tf32" and arch in _BEFORE_TF32:
+        in_dtype = None
     identity = Identity(
         symbol.name,
         family=library.lower(),
@@ -65,7 +72,6 @@ def parse(symbol: Symbol) -> Identity | None:
         mma=mma_shape(found["mma"]),
         layout=found["layout"],
         split_k="splitK" in words,
-        epilogue="relu" if "relu" in words and is_conv else None,
     )
     noun = ("winograd convolution" if found["winograd"] else "convolution") if is_conv else "GEMM"
     return told(identity, f"{library} {noun}{made_for(arch)}", _unit(identity, found["mma"]), _sliced(words))

@@ -63,3 +63,8 @@ def tile_words(tile: tuple[int, int, int | None]) -> str:
 def made_for(arch: str | None) -> str:
     """``" for Hopper"``, or nothing, to put behind a noun."""
     return f" for {arch_words(arch)}" if arch else ""
+
+
+def stage_words(stages: int | None) -> str | None:
+    """``4`` → ``4 stages``."""
+    return f"{stages} stage{'s' if stages > 1 else ''}" if stages else None
