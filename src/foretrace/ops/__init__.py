@@ -1,0 +1,9 @@
+"""What an op costs: class, operations and bytes from its name, shapes and types. No torch."""
+
+from __future__ import annotations
+
+from foretrace.ops.dtypes import dtype_bytes, short_dtype
+from foretrace.ops.table import is_composite, launches_nothing, work
+from foretrace.ops.work import Work
+
+__all__ = ["Work", "dtype_bytes", "is_composite", "launches_nothing", "short_dtype", "work"]

@@ -1,0 +1,356 @@
+"""The table on arguments as recorded traces hold them, with figures worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrace.ops import is_composite, launches_nothing, work
+from foretrace.ops.table import TABLE
+
+BF16 = "c10::BFloat16"
+
+
+def test_a_matrix_product_of_the_recorded_mlp() -> None:
+    """[8192, 768] × [768, 3072] in bf16: 38.65 GFLOP over 67.6 MB, 572 FLOP/B."""
+    said = work("aten::mm", [[8192, 768], [768, 3072]], [BF16, BF16], ["", ""], [[768, 1], [1, 768]])
+    assert said is not None
+    assert said.op_class == "gemm"
+    assert said.flops == 38_654_705_664
+    assert said.moved_bytes == 67_633_152
+    assert said.intensity == pytest.approx(571.53, abs=0.01)
+    assert (said.dtype, said.out_shape, said.out_dtype) == ("bf16", (8192, 3072), "bf16")
+    assert said.launches is True
+
+
+def test_the_activation_and_the_gate_of_the_recorded_mlp() -> None:
+    """GELU reads and writes 50.3 MB each; the product of two such tensors moves three times that."""
+    shape, strides = [64, 128, 3072], [393216, 3072, 1]
+    gelu = work("aten::gelu", [shape, []], [BF16, ""], ["", "tanh"], [strides, []])
+    mul = work("aten::mul", [shape, shape], [BF16, BF16], ["", ""], [strides, strides])
+    assert gelu is not None
+    assert mul is not None
+    assert (gelu.read_bytes, gelu.written_bytes, gelu.moved_bytes) == (50_331_648, 50_331_648, 100_663_296)
+    assert mul.moved_bytes == 150_994_944
+
+
+def test_a_bias_is_read_once_and_an_out_tensor_is_the_result() -> None:
+    """``addmm`` with ``out=`` reads 64 + 1024·32 + 32·64 elements and writes 1024·64."""
+    said = work(
+        "aten::addmm",
+        [[64], [1024, 32], [32, 64], [], [], [1024, 64]],
+        [BF16, BF16, BF16, "Scalar", "Scalar", BF16],
+        ["", "", "", "1", "1", ""],
+        [[1], [32, 1], [1, 32], [], [], [64, 1]],
+    )
+    assert said is not None
+    assert said.flops == 4_194_304
+    assert (said.read_bytes, said.written_bytes) == (69_760, 131_072)
+
+
+def test_products_with_a_named_result_type() -> None:
+    """``mm`` and ``addmm`` may name a wider result, an integer product widens, a scaled one reads its scales."""
+    wide = work("aten::mm", [[16, 32], [32, 8], []], [BF16, BF16, "Scalar"], ["", "", "6"])
+    added = work(
+        "aten::addmm",
+        [[8], [16, 32], [32, 8], [], [], []],
+        [BF16, BF16, BF16, "Scalar", "Scalar", "Scalar"],
+        ["", "", "", "6", "1", "1"],
+    )
+    integer = work("aten::_int_mm", [[16, 32], [32, 8]], ["signed char", "signed char"])
+    f8 = "c10::Float8_e4m3fn"
+    scaled = work(
+        "aten::_scaled_mm",
+        [[16, 32], [32, 8], [], [], [], [], [], []],
+        [f8, f8, "float", "float", "", "", "Scalar", "Scalar"],
+        ["", "", "", "", "", "", "15", "False"],
+    )
+    assert wide is not None
+    assert added is not None
+    assert integer is not None
+    assert scaled is not None
+    assert (wide.out_dtype, wide.written_bytes, wide.dtype) == ("f32", 512, "bf16")
+    assert (added.out_dtype, added.read_bytes) == ("f32", 16 + 1024 + 512)
+    assert (integer.out_dtype, integer.written_bytes, integer.dtype) == ("i32", 512, "i8")
+    assert (scaled.out_dtype, scaled.read_bytes, scaled.dtype) == ("bf16", 512 + 256 + 8, "f8")
+
+
+def test_einsum_counts_only_with_its_equation() -> None:
+    """Kineto drops the equation of ``einsum``: figures are unknown unless a caller gives it."""
+    shapes, equation = [[], [[4, 16, 8], [4, 16, 32]], []], "bkm,bkn->bmn"
+    recorded = work("aten::einsum", shapes, ["", "TensorList", ""], ["", "", ""])
+    told = work("aten::einsum", shapes, ["", ["float", "float"], ""], [equation, "", ""])
+    assert recorded is not None
+    assert told is not None
+    assert (recorded.op_class, recorded.flops) == ("gemm", None)
+    assert (told.flops, told.out_shape, told.written_bytes) == (2 * 4 * 16 * 8 * 32, (4, 8, 32), 4096)
+
+
+ATTENTION = [[4, 16, 1024, 64], [4, 16, 1024, 64], [4, 16, 1024, 64]]
+
+
+def _cudnn(shapes: list[list[int]], causal: str) -> tuple[list[object], list[str], list[str]]:
+    dtypes = [BF16, BF16, BF16, "", "Scalar", "Scalar", "Scalar", "Scalar", ""]
+    return [*shapes, *[[]] * 6], dtypes, ["", "", "", "", "False", "0.", causal, "False", ""]
+
+
+def test_attention_and_its_causal_half() -> None:
+    """4·seq²·width per head, half of it under a causal mask; q, k and v are read and the output written."""
+    full = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(ATTENTION, "False"))
+    half = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(ATTENTION, "True"))
+    assert full is not None
+    assert half is not None
+    assert full.op_class == "attention"
+    assert full.flops == 17_179_869_184
+    assert half.flops == 8_589_934_592
+    assert (full.read_bytes, full.written_bytes) == (25_165_824, 8_388_608)
+
+
+def test_grouped_queries_share_keys_and_values() -> None:
+    """Grouped-query attention works for every query head and reads the few key and value heads once."""
+    shapes = [[4, 16, 512, 64], [4, 4, 512, 64], [4, 4, 512, 64]]
+    said = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(shapes, "True"))
+    assert said is not None
+    assert said.flops == 2_147_483_648
+    assert (said.read_bytes, said.written_bytes) == (6_291_456, 4_194_304)
+
+
+def test_attention_backends_agree_in_their_own_layouts() -> None:
+    """Flash and memory-efficient kernels take [batch, sequence, heads, width] and count the same work."""
+    shape = [4, 1024, 16, 64]
+    flash = work(
+        "aten::_flash_attention_forward",
+        [shape, shape, shape, *[[]] * 14],
+        [BF16, BF16, BF16, "", "", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar", *[""] * 7],
+        ["", "", "", "", "", "1024", "1024", "0.", "True", "False", *[""] * 7],
+    )
+    efficient = work(
+        "aten::_efficient_attention_forward",
+        [shape, shape, shape, *[[]] * 11],
+        [BF16, BF16, BF16, "", "", "", "", "", "Scalar", "Scalar", "Scalar", "", "", ""],
+        ["", "", "", "", "", "", "", "", "0.", "1", "False", "", "", ""],
+    )
+    assert flash is not None
+    assert efficient is not None
+    assert flash.flops == efficient.flops == 8_589_934_592
+    assert efficient.written_bytes == 8_388_608
+    assert flash.written_bytes == 8_388_608 + 4 * 16 * 1024 * 4  # and one f32 a query and head
+
+
+def test_attention_over_ragged_batches_has_no_known_operations() -> None:
+    """With cumulative lengths the pairs are data: operations unknown, bytes known."""
+    said = work(
+        "aten::_flash_attention_forward",
+        [[900, 16, 64], [900, 16, 64], [900, 16, 64], [4], [4]],
+        [BF16, BF16, BF16, "int", "int", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"],
+        ["", "", "", "", "", "400", "400", "0.", "True", "False"],
+    )
+    assert said is not None
+    assert said.flops is None
+    assert said.read_bytes == 3 * 900 * 16 * 64 * 2
+
+
+def test_attention_backward_costs_two_and_a_half_times_the_forward() -> None:
+    """Five products instead of two."""
+    lse = [4, 16, 1024]
+    said = work(
+        "aten::_scaled_dot_product_flash_attention_backward",
+        [ATTENTION[0], *ATTENTION, ATTENTION[0], lse, [], [], [], [], [], [], [2], [], []],
+        [BF16, BF16, BF16, BF16, BF16, "float", "", "", *["Scalar"] * 4, "long int", "", ""],
+        [*[""] * 8, "1024", "1024", "0.", "False", "", "", ""],
+    )
+    assert said is not None
+    assert said.flops == 42_949_672_960
+    assert said.written_bytes == 3 * 8_388_608
+
+
+def test_lists_count_operations_but_their_types_are_not_recorded() -> None:
+    """Kineto names no element types in a ``TensorList``: operations are known, bytes only when a caller knows."""
+    shapes = [[[3072, 768], [768]], [[3072, 768], [768]], []]
+    recorded = work("aten::_foreach_lerp_", shapes, ["TensorList", "TensorList", "Scalar"], ["", "", "0.1"])
+    told = work("aten::_foreach_lerp_", shapes, [["float", "float"], ["float", "float"], "Scalar"], ["", "", "0.1"])
+    assert recorded is not None
+    assert told is not None
+    elements = 3072 * 768 + 768
+    assert (recorded.flops, recorded.read_bytes, recorded.written_bytes) == (3 * elements, None, None)
+    assert (told.read_bytes, told.written_bytes) == (8 * elements, 4 * elements)
+
+
+def test_a_fused_optimizer_reads_four_lists_and_writes_three() -> None:
+    """AdamW reads parameters, gradients and two moments, and writes all but the gradients."""
+    lists = [[[100]], [[100]], [[100]], [[100]], [], [[]]]
+    kinds = [["float"], ["float"], ["float"], ["float"], [], ["float"]]
+    said = work("aten::_fused_adamw_", [*lists, []], [*kinds, "Scalar"], ["", "", "", "", "", "", "0.001"])
+    assert said is not None
+    assert said.op_class == "optimizer"
+    assert (said.read_bytes, said.written_bytes) == (1600, 1200)
+
+
+def test_concatenation_knows_its_shape_and_with_types_its_bytes() -> None:
+    """``cat`` joins along its dimension; bytes follow where the types are given."""
+    shapes = [[[4, 16, 32], [4, 16, 8]], []]
+    recorded = work("aten::cat", shapes, ["TensorList", "Scalar"], ["", "-1"])
+    told = work("aten::cat", shapes, [[BF16, BF16], "Scalar"], ["", "-1"])
+    assert recorded is not None
+    assert told is not None
+    assert (recorded.out_shape, recorded.read_bytes) == ((4, 16, 40), None)
+    assert (told.read_bytes, told.written_bytes) == (5120, 5120)
+
+
+def test_an_embedding_touches_the_rows_that_it_names() -> None:
+    """2,048 rows of 1,024 out of a table of 32,000: 4.2 MB and the indices, not the table's 65.5 MB."""
+    said = work("aten::embedding", [[32000, 1024], [4, 512]], [BF16, "long int"])
+    assert said is not None
+    assert (said.read_bytes, said.written_bytes) == (4_194_304 + 16_384, 4_194_304)
+
+
+def test_a_causal_mask_is_half_read() -> None:
+    """``triu`` above the diagonal of 1,024 × 1,024 keeps 523,776 elements."""
+    said = work("aten::triu", [[1024, 1024], []], ["bool", "Scalar"], ["", "1"])
+    assert said is not None
+    assert (said.read_bytes, said.written_bytes) == (523_776, 1_048_576)
+
+
+def test_a_number_beside_a_tensor_moves_nothing() -> None:
+    """A Python number that Kineto shows as a 0-dim ``double`` neither moves bytes nor changes the type."""
+    said = work("aten::div", [[4, 16], []], [BF16, "double"], ["", ""])
+    assert said is not None
+    assert (said.read_bytes, said.written_bytes, said.out_dtype) == (128, 128, "bf16")
+
+
+def test_where_promotion_cannot_be_told_the_result_stays_unknown() -> None:
+    """Integers beside a 0-dim ``double``: a Python number makes f32, a real tensor f64; the file does not say."""
+    said = work("aten::mul", [[4, 16], []], ["long int", "double"], ["", ""])
+    assert said is not None
+    assert (said.out_dtype, said.written_bytes, said.read_bytes) == (None, None, 512)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "aten::t",
+        "aten::transpose",
+        "aten::view",
+        "aten::as_strided",
+        "aten::expand",
+        "aten::permute",
+        "aten::slice",
+        "aten::select",
+        "aten::unsqueeze",
+        "aten::squeeze",
+        "aten::detach",
+        "detach",
+        "aten::alias",
+        "aten::_unsafe_view",
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::resize_",
+        "aten::set_",
+        "aten::lift_fresh",
+        "aten::result_type",
+        "prims::collapse_view",
+    ],
+)
+def test_views_and_bookkeeping_launch_nothing(op: str) -> None:
+    """Views and allocations cost the device nothing, whatever their arguments."""
+    said = work(op, [[4, 8]], ["float"])
+    assert said is not None
+    assert (said.launches, said.flops, said.read_bytes, said.written_bytes) == (False, 0, 0, 0)
+    assert launches_nothing(op)
+
+
+def test_reshape_is_a_view_where_the_strides_are_dense() -> None:
+    """A dense tensor reshapes without a copy; of another one the table does not claim to know."""
+    dense = work("aten::reshape", [[4, 8], []], ["float", "ScalarList"], ["", "[32]"], [[8, 1], []])
+    other = work("aten::reshape", [[4, 8], []], ["float", "ScalarList"], ["", "[32]"], [[1, 4], []])
+    assert dense is not None
+    assert other is not None
+    assert (dense.launches, dense.moved_bytes) == (False, 0)
+    assert (other.launches, other.moved_bytes) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("op", "composite"),
+    [
+        ("aten::linear", True),
+        ("aten::matmul", True),
+        ("aten::reshape", True),
+        ("aten::to", True),
+        ("aten::softmax", True),
+        ("aten::scaled_dot_product_attention", True),
+        ("aten::conv2d", True),
+        ("aten::embedding", True),
+        ("aten::clone", True),
+        ("aten::mm", False),
+        ("aten::addmm", False),
+        ("aten::_softmax", False),
+        ("aten::copy_", False),
+        ("aten::add_", False),
+        ("aten::t", False),
+        ("my::op", False),
+    ],
+)
+def test_composites_are_marked(op: str, composite: bool) -> None:  # noqa: FBT001 - a parametrised answer
+    """An op that works through others is marked, so that a total never holds both."""
+    assert is_composite(op) is composite
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "triton_poi_fused__unsafe_view_gelu_mul_0",
+        "triton_tem_fused_mm_t_view_0",
+        "c10d::allreduce_",
+        "record_param_comms",
+        "_c10d_functional::all_reduce",
+        "mylib::mm",
+        "MmBackward0",
+        "mm",
+        "",
+        "aten::",
+        "aten::no_such_op",
+    ],
+)
+def test_ops_that_are_not_in_the_table_have_no_work(op: str) -> None:
+    """Triton kernels, collectives, custom ops and autograd nodes are none of the table's business."""
+    assert work(op, [[4, 8], [8, 4]], ["float", "float"]) is None
+
+
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_missing_arguments_leave_figures_unknown(op: str) -> None:
+    """A trace without recorded shapes still tells the class, and no figure is invented."""
+    said = work(f"aten::{op}", None, None)
+    assert said is not None
+    assert (said.flops, said.read_bytes, said.written_bytes) == (None, None, None)
+
+
+def test_shapes_without_types_still_count_operations() -> None:
+    """Operations need sizes only; bytes need types."""
+    said = work("aten::mm", [[16, 32], [32, 8]], None)
+    assert said is not None
+    assert (said.flops, said.moved_bytes) == (8192, None)
+
+
+_sizes = st.lists(st.integers(-1, 9), max_size=4)
+_shapes = st.lists(st.one_of(_sizes, st.lists(_sizes, max_size=3), st.none(), st.text(max_size=3)), max_size=14)
+_kinds = st.sampled_from(["float", BF16, "long int", "bool", "Scalar", "ScalarList", "TensorList", "", "?"])
+_values = st.sampled_from(["", "0", "-1", "3", "1.5", "inf", "nan", "True", "[0, 1]", "[]", "[True, False]", "x"])
+
+
+@settings(deadline=None)
+@given(
+    op=st.sampled_from(sorted(TABLE)),
+    shapes=_shapes,
+    dtypes=st.lists(_kinds, max_size=14),
+    concrete=st.lists(_values, max_size=14),
+    strides=_shapes,
+)
+def test_no_arguments_raise(
+    op: str, shapes: list[object], dtypes: list[str], concrete: list[str], strides: list[object]
+) -> None:
+    """Whatever a broken or foreign trace holds, the table answers, and never with negative figures."""
+    said = work(f"aten::{op}", shapes, dtypes, concrete, strides)
+    assert said is not None
+    assert all(figure is None or figure >= 0 for figure in (said.flops, said.read_bytes, said.written_bytes))
