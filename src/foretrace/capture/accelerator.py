@@ -20,18 +20,17 @@ def current_device() -> torch.device:
 
 
 def find_device(*values: object) -> torch.device:
-    """The device on which ``values`` live.
+    """The device that works on ``values``.
 
-    The first tensor off the CPU decides; tensors and modules are found inside tuples, lists and dicts. Values
-    that hold only CPU tensors are the CPU's work; values without a tensor say nothing, so the machine's own
-    accelerator is taken.
+    The first tensor off the CPU decides; tensors are found in modules, and inside tuples, lists and dicts. A module
+    without one is the CPU's work. A function alone tells nothing, even when its arguments are on the CPU: it may
+    copy them, so the machine's accelerator is taken.
     """
-    on_cpu = False
     for tensor in _tensors(values):
         if tensor.device.type not in {"cpu", "meta"}:
             return with_index(tensor.device)
-        on_cpu = True
-    return torch.device("cpu") if on_cpu else current_device()
+    has_module = any(isinstance(value, torch.nn.Module) for value in values)
+    return torch.device("cpu") if has_module else current_device()
 
 
 def with_index(device: torch.device | str) -> torch.device:

@@ -22,7 +22,7 @@ from foretrace.capture.variants import find_variant, require_compiler
 from foretrace.errors import ForetraceError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from foretrace.capture.target import Script, Target, Workload
     from foretrace.capture.variants import Variant
@@ -137,18 +137,18 @@ def _capture(request: _Request, variant: Variant, files: OutputFiles, progress: 
 
 
 def _run(request: _Request, variant: Variant, files: OutputFiles, workload: Workload, progress: Progress) -> Session:
-    device = accelerator.find_device(workload.call, workload.args, dict(workload.kwargs))
+    device = accelerator.find_device(_owner(workload.call), workload.args, dict(workload.kwargs))
     if variant.compiles:
         require_compiler(device)
     is_module = isinstance(workload.call, torch.nn.Module)
     with _told_as(request.target, variant):
         call = variant.apply(workload)
-    named = call if request.scopes and not variant.compiles and isinstance(call, torch.nn.Module) else None
+    has_scopes = request.scopes and not variant.compiles
     options = Options(
         schedule=request.schedule,
         region=request.region,
         device=device,
-        modules=named,
+        modules=_owner(call) if has_scopes else None,
         unprofiled=request.unprofiled,
         stacks=request.stacks,
         memory=request.memory,
@@ -165,6 +165,12 @@ def _run(request: _Request, variant: Variant, files: OutputFiles, workload: Work
         for _ in session.steps():
             call(*workload.args, **workload.kwargs)
     return session
+
+
+def _owner(call: Callable[..., object]) -> torch.nn.Module | None:
+    """The module that is called: itself, or that of a method such as ``model.generate``."""
+    owner = getattr(call, "__self__", call)
+    return owner if isinstance(owner, torch.nn.Module) else None
 
 
 @contextlib.contextmanager

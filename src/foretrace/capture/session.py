@@ -17,6 +17,7 @@ from foretrace.capture.progress import Progress, silent
 from foretrace.capture.schedule import Schedule
 from foretrace.capture.scopes import ModuleScopes
 from foretrace.errors import InputError
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,11 +133,13 @@ class Session:
         self._profiler: torch.profiler.profile | None = None
         self._region: record_function | None = None
         self._baseline = UNKNOWN
+        self._entered = False
         self._iterated = False
         self._left = options.schedule.steps
 
     def __enter__(self) -> Self:
         self.files.claim()
+        self._entered = True
         return self
 
     def __exit__(
@@ -145,6 +148,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._entered = False
         self._close()
         if kind is None:
             self._save()
@@ -153,8 +157,9 @@ class Session:
         """Every run of the body that is needed, the unprofiled ones too, counted from 0.
 
         Raises:
-            InputError: Called a second time, or after `step`.
+            InputError: Called a second time, after `step`, or outside the ``with`` block.
         """
+        self._check_entered()
         if self._iterated or self._profiler is not None:
             message = f"`{self.files.name}`: the steps of a session run once"
             raise InputError(message, hint="open another `foretrace.profile(...)` for more of them")
@@ -168,8 +173,9 @@ class Session:
         step that is needed change nothing.
 
         Raises:
-            InputError: Called inside a loop over `steps`.
+            InputError: Called inside a loop over `steps`, or outside the ``with`` block.
         """
+        self._check_entered()
         if self._iterated:
             message = f"`{self.files.name}`: `p.steps()` ends each step itself"
             raise InputError(message, hint="take `p.step()` out of the loop over `p.steps()`")
@@ -189,6 +195,11 @@ class Session:
             message = f"`{self.files.name}`: nothing has been recorded that a table could show"
             raise InputError(message, hint="ask for the table after the `with` block")
         return recording.table(self._profiler, rows)
+
+    def _check_entered(self) -> None:
+        if not self._entered:
+            message = f"`{self.files.name}`: the session is not open, so nothing would be written"
+            raise InputError(message, hint="write `with foretrace.profile(...) as p:` around the steps")
 
     def _run(self) -> Iterator[None]:
         options = self._options
@@ -273,6 +284,6 @@ class Session:
         else:
             needed = max(schedule.wait, 1) + schedule.warmup + schedule.active
             hint = f"loop over `p.steps()`, or call `p.step()` after each step, {needed} times or more"
-        where = "before the profiler started" if self._profiler is None else f"{self._left} steps too early"
+        where = "before the profiler started" if self._profiler is None else f"{plural(self._left, 'step')} too early"
         message = f"`{self.files.name}`: the block was left {where} ({schedule}); nothing was written"
         return InputError(message, hint=hint)

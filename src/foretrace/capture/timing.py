@@ -27,7 +27,8 @@ FEWEST_BLOCKS = 3
 MOST_IN_A_BLOCK = 1_000
 DEVICE_CALLS = 50
 CYCLES_PER_NS = 2
-"""Spin cycles for a nanosecond of head start: no GPU of today clocks above about 2 GHz under load."""
+"""Spin cycles for a nanosecond of head start; a clock below 2 GHz makes it longer, which does no harm."""
+LONGEST_HEAD_START_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +98,21 @@ def device_calls(call_ns: int, device: torch.device) -> Samples:
         Nanoseconds between the events around each run: up to 50 runs in about 0.2 s, at least three; none when
         the device cannot spin.
     """
-    spin = getattr(torch.cuda, "_sleep", None)  # private, and used by PyTorch's own benchmarks since 1.0
+    spin = getattr(torch.cuda, "_sleep", None)  # private; PyTorch's own tests rely on it
     if device.type != "cuda" or spin is None:
         return ()
+    stream = torch.cuda.current_stream(device)
     samples: list[float] = []
     begin = time.perf_counter_ns()
     while len(samples) < FEWEST_BLOCKS or (
         len(samples) < DEVICE_CALLS and time.perf_counter_ns() - begin < BLOCKS * BLOCK_NS
     ):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        spin(call_ns * CYCLES_PER_NS)
-        start.record()
+        with torch.cuda.device(device):
+            spin(min(call_ns, LONGEST_HEAD_START_NS) * CYCLES_PER_NS)
+        start.record(stream)
         yield
-        end.record()
+        end.record(stream)
         end.synchronize()
         samples.append(start.elapsed_time(end) * 1e6)
     return tuple(samples)
