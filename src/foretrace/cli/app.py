@@ -1,0 +1,104 @@
+"""The tree of commands, and the one place where an error becomes text and an exit code.
+
+To add a command, write ``cli/NAME.py`` with one function: its parameters are the arguments and flags, its docstring is
+the help, it returns ``None`` or an exit code and raises `ForetraceError` for what a person can mend. A command that
+prints a report takes ``*, out: Output = STDOUT``, calls ``out.check()`` before any work and ``out.emit(document,
+record)`` at the end. Then add one line to `COMMANDS`; the module is imported when the command runs, so it may import
+what it needs at its top.
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+
+from foretrace import __version__
+from foretrace.errors import ForetraceError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = (
+    ("read", "foretrace.cli.read:read", "Read a profiler trace in words."),
+    ("kernel", "foretrace.cli.kernel:kernel", "Say what the name of a GPU kernel says."),
+    ("explain", "foretrace.cli.explain:explain", "Explain a term: epilogue, split-K, guard, roofline…"),
+    ("devices", "foretrace.cli.devices:devices", "List the ceilings of known devices, with their sources."),
+)
+"""Name, where it is, and its line in ``foretrace --help``, in the order shown."""
+
+_INTERRUPTED = 130
+_ASCII = str.maketrans({"µ": "u", "×": "x", "·": "-", "–": "-", "−": "-", "→": "->", "…": "...", "≪": "<<", "²": "2"})
+
+
+def app() -> App:
+    """The command line, with every command still unloaded."""
+    tree = App(
+        name="foretrace",
+        help="Guess first, then look: PyTorch performance in words, from code to kernel.",
+        version=__version__,
+        result_action="return_value",
+        default_parameter=Parameter(negative=""),  # a flag has no --no-flag twin
+    )
+    for position, (name, where, line) in enumerate(COMMANDS):
+        tree.command(where, name=name, help=line, sort_key=position)
+    return tree
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code: 0 done, 1 something broken, 2 wrong input, 3 partial input."""
+    _never_fail_to_encode()
+    try:
+        result = app()(sys.argv[1:] if argv is None else argv, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _complain(_usage(error))
+    except ForetraceError as error:
+        return _complain(error)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # `… | head`: the reader has what it wanted, and Python must not flush again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: CycloptsError) -> InputError:
+    if isinstance(error, UnknownCommandError):  # its own text would import every command to suggest one
+        return _unknown(error.unused_tokens or [""])
+    chain = " ".join(["foretrace", *(error.command_chain or ())])
+    return InputError(" ".join(str(error).split()), hint=f"`{chain} --help` shows what it takes")
+
+
+def _unknown(tokens: Sequence[str]) -> InputError:
+    names = [name for name, _, _ in COMMANDS]
+    near = difflib.get_close_matches(tokens[0], names, n=1)
+    hint = f"did you mean `foretrace {near[0]}`?" if near else f"commands are {', '.join(names)}"
+    return InputError(f"no command `{tokens[0]}`", hint=hint)
+
+
+def _complain(error: ForetraceError) -> int:
+    from foretrace.render.safe import visible  # noqa: PLC0415 - needed only when something is wrong
+
+    hint = f"\n\nhint: {visible(error.hint)}" if error.hint else ""
+    sys.stderr.write(f"error: {visible(error.message)}{hint}\n")
+    return error.exit_code
+
+
+def _never_fail_to_encode() -> None:
+    """Consoles that know only some characters get the nearest ASCII, or ``?``."""
+
+    def nearest(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        lost = error.object[error.start : error.end].translate(_ASCII)
+        return lost.encode("ascii", "replace").decode("ascii"), error.end
+
+    codecs.register_error("foretrace", nearest)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="foretrace")

@@ -1,0 +1,90 @@
+"""Where a command's output goes: stdout or a file that is not there yet, in the format that was asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - cyclopts reads the annotation when it runs
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from foretrace.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.report.document import Document
+
+_WIDEST, _NARROWEST = 100, 40
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The flags that every command with a report takes.
+
+    Attributes:
+        format: How to show it.
+        output: Write to this file instead of stdout.
+        force: Overwrite that file if it is there.
+    """
+
+    format: Literal["terminal", "markdown", "json"] = "terminal"
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Refuse an output file before any work is done.
+
+        Raises:
+            InputError: The file is there and ``--force`` was not given, or its folder is not there.
+        """
+        if self.output is None:
+            return
+        if self.output.exists() and not self.force:
+            raise InputError(
+                f"`{self.output}` is already there", hint="give another name, or `--force` to overwrite it"
+            )
+        if not self.output.parent.is_dir():
+            raise InputError(f"no folder `{self.output.parent}` to write to", hint="make it first, or give another -o")
+
+    def emit(self, document: Callable[[], Document], record: Callable[[], object]) -> None:
+        """Write one report: whichever of the two forms the format needs is made."""
+        text = self._text(document, record)
+        if self.output is None:
+            sys.stdout.write(text)
+            return
+        try:
+            self.output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write `{self.output}`: {error.strerror}") from error
+
+    def _text(self, document: Callable[[], Document], record: Callable[[], object]) -> str:
+        if self.format == "json":
+            from foretrace.render.to_json import to_json  # noqa: PLC0415 - each format loads its own renderer
+
+            return to_json(record())
+        if self.format == "markdown":
+            from foretrace.render.to_markdown import to_markdown  # noqa: PLC0415 - as above
+
+            return to_markdown(document())
+        from foretrace.render.to_terminal import to_terminal  # noqa: PLC0415 - as above
+
+        on_screen = self.output is None
+        return to_terminal(document(), width=_width() if on_screen else _WIDEST, styled=on_screen and styled())
+
+
+STDOUT = Output()
+"""What a command uses when no flag is given."""
+
+
+def styled() -> bool:
+    """Whether stdout is a terminal that wants styles (https://no-color.org: ``NO_COLOR`` set and not empty)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _width() -> int:
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))

@@ -1,0 +1,98 @@
+"""``foretrace read``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from foretrace import devices, readings
+from foretrace.cli.output import STDOUT, Output
+from foretrace.cli.progress import reading
+from foretrace.errors import InputError, PartialInputError
+from foretrace.report.overview import asked, overview
+from foretrace.report.read import read_record
+from foretrace.report.selection import Selection, select
+from foretrace.run import build
+from foretrace.trace import read_trace
+
+if TYPE_CHECKING:
+    from foretrace.devices import Device
+    from foretrace.run import Run
+
+
+def read(
+    trace: str | None = None,
+    *,
+    ask: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    step: int | None = None,
+    region: str | None = None,
+    device_spec: str | None = None,
+    strict: bool = False,
+    no_cache: bool = False,
+    out: Output = STDOUT,
+) -> None:
+    """Read a profiler trace in words.
+
+    The first line says what the trace holds; then what bounds it, what ran, what to do first, and what else is worth
+    knowing. Kineto traces of `torch.profiler` are read as they are: JSON, gzip or zip, a file, a folder with one trace
+    in it, or a URL.
+
+    Args:
+        trace: The trace.
+        ask: Answer these questions in full instead (`--ask bound idle`).
+        step: Only the step with this number, as in `ProfilerStep#N`.
+        region: Only what runs inside the `record_function` of this name.
+        device_spec: Take the device's limits from here: a name in `foretrace devices`, or a TOML file.
+        strict: Exit with 3 when the file had to be repaired or is cut short.
+        no_cache: Keep and use nothing from earlier readings of the file.
+        out: How and where to show it.
+    """
+    del no_cache  # nothing is kept yet
+    trace, ask = _apart(trace, ask)
+    out.check()
+    device = _device(device_spec)
+    with reading() as progress:
+        run = build(read_trace(trace, progress=progress), device)
+    if strict:
+        _refuse_partial(run)
+    selection = Selection(step, region)
+    run = select(run, selection)
+    answers = readings.ask(run, ask)
+    out.emit(
+        lambda: asked(run, answers, ask, selection) if ask else overview(run, answers, selection),
+        lambda: read_record(run, answers, selection),
+    )
+
+
+def _apart(trace: str | None, ask: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """``--ask bound idle TRACE`` takes the trace for a question: the last word that is no question is the trace."""
+    questions = {known.question for known in readings.READINGS}
+    if trace is None and ask and ask[-1] not in questions:
+        trace, ask = ask[-1], ask[:-1]
+    if trace is None:
+        raise InputError("no trace was given", hint="`foretrace read TRACE`; `foretrace read --help` shows the options")
+    return trace, ask
+
+
+def _device(spec: str | None) -> Device | None:
+    if spec is None:
+        return None
+    if spec.endswith(".toml"):
+        return devices.load_spec(Path(spec))
+    found = devices.find(spec)
+    if found is None:
+        raise InputError(
+            f"no device `{spec}` in the catalogue", hint="`foretrace devices` lists it; or give a .toml file"
+        )
+    return found
+
+
+def _refuse_partial(run: Run) -> None:
+    partial = [note.text for note in run.notes if note.partial]
+    if partial:
+        raise PartialInputError(
+            f"`{run.trace.path}` was read only in part: {'; '.join(partial)}",
+            hint="without `--strict` the rest is shown",
+        )

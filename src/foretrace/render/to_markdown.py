@@ -1,0 +1,74 @@
+"""A document as GitHub-flavoured Markdown, every text escaped so that it shows as it is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from foretrace.render.cells import cell
+from foretrace.render.safe import visible
+from foretrace.report.document import Fields, Headline, Listing, Note, Sentence, Table, Title
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foretrace.report.document import Block, Document
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
+_LINE_START = re.compile(r"(?=[#+=-])|(?<=\d)(?=[.)] )")
+
+
+def to_markdown(document: Document) -> str:
+    """``document`` with one first-level heading, tables as pipes, and a final newline."""
+    return "\n\n".join(filter(None, map(_block, document.blocks))) + "\n"
+
+
+def _block(block: Block) -> str:  # noqa: PLR0911 - one return a kind of block
+    match block:
+        case Headline(text):
+            return f"# {_escaped(text)}"
+        case Title(text):
+            return f"## {_escaped(text)}"
+        case Sentence(text):
+            return _paragraph(text)
+        case Note(text):
+            return f"> note: {_escaped(text)}"
+        case Table():
+            return _table(block)
+        case Listing(title, items, numbered):
+            marks = [f"{i}." if numbered else "-" for i in range(1, len(items) + 1)]
+            lines = [
+                f"{mark} {_paragraph(item.text)}" + (f" (`{visible(item.hint)}`)" if item.hint else "")
+                for mark, item in zip(marks, items, strict=True)
+            ]
+            return "\n".join([f"## {_escaped(title)}", "", *lines])
+        case Fields(pairs):
+            return "\n".join(f"- **{_escaped(name)}**: {_escaped(value)}" for name, value in pairs)
+
+
+def _table(table: Table) -> str:
+    columns = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
+    lines = []
+    if columns:
+        lines = [
+            _row([_escaped(column.header) for column in columns]),
+            _row(["---" if column.unit == "text" else "---:" for column in columns]),
+            *(_row([_escaped(cell(row.get(c.key), c.unit)) for c in columns]) for row in table.rows),
+        ]
+    title = [_paragraph(table.title), ""] if table.title else []
+    return "\n".join([*title, *lines, *(["", _paragraph(table.more)] if table.more else [])])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", visible(text))
+
+
+def _paragraph(text: str) -> str:
+    """Escaped text that cannot begin a heading or a list by accident."""
+    escaped = _escaped(text)
+    start = _LINE_START.match(escaped) or re.match(r"\d+(?=[.)] )", escaped)
+    return escaped if start is None else f"{escaped[: start.end()]}\\{escaped[start.end() :]}"

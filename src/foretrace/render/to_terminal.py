@@ -1,0 +1,128 @@
+"""A document as text for a terminal: readable without colour, never steered by the names that it shows."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from foretrace.render.cells import cell
+from foretrace.render.safe import visible
+from foretrace.report.document import Fields, Headline, Item, Listing, Note, Sentence, Table, Title
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foretrace.report.document import Block, Document
+
+_INDENT, _GAP = "  ", "  "
+_NARROWEST = 16
+"""Cells to which a column of text is cut at most: enough of a kernel's name to know it by."""
+
+_PLAIN = {"bold": ("", ""), "dim": ("", "")}
+_STYLED = {"bold": ("\x1b[1m", "\x1b[0m"), "dim": ("\x1b[2m", "\x1b[0m")}
+
+
+def to_terminal(document: Document, *, width: int = 100, styled: bool = False) -> str:
+    """``document`` in lines of at most ``width`` cells, with a final newline.
+
+    Args:
+        document: What to show.
+        width: Columns of the terminal. A table that is wider even with its texts cut runs over: figures are not cut.
+        styled: Whether to emphasise with ANSI styles; nothing is said by them alone.
+    """
+    parts = ("\n".join(_block(block, width, _STYLED if styled else _PLAIN)) for block in document.blocks)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _block(block: Block, width: int, styles: dict[str, tuple[str, str]]) -> list[str]:
+    match block:
+        case Headline(text) | Title(text):
+            return _emphasised(_wrapped(text, width), styles["bold"])
+        case Sentence(text):
+            return _wrapped(text, width)
+        case Note(text):
+            return _emphasised(_wrapped(f"note: {text}", width, hanging="      "), styles["dim"])
+        case Table():
+            return _table(block, width, styles)
+        case Listing(title, items, numbered):
+            marks = [f"{i}  " if numbered else "" for i in range(1, len(items) + 1)]
+            lines = [line for mark, item in zip(marks, items, strict=True) for line in _item(mark, item, width)]
+            return [*_emphasised([visible(title)], styles["bold"]), *lines]
+        case Fields(pairs):
+            left = max((cell_len(name) for name, _ in pairs), default=0)
+            hanging = _INDENT + " " * (left + len(_GAP))
+            rows = [(f"{_INDENT}{name}{' ' * (left - cell_len(name))}{_GAP}", value) for name, value in pairs]
+            return [line for name, value in rows for line in _wrapped(value, width, name, hanging)]
+
+
+def _emphasised(lines: list[str], style: tuple[str, str]) -> list[str]:
+    return [f"{style[0]}{line}{style[1]}" for line in lines]
+
+
+def _wrapped(text: str, width: int, first: str = "", hanging: str = "") -> list[str]:
+    """Paragraphs of ``text`` folded at spaces; a word that is longer than a line runs over and stays whole."""
+    return textwrap.wrap(
+        visible(text),
+        width,
+        initial_indent=first,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _item(mark: str, item: Item, width: int) -> list[str]:
+    lines = _wrapped(item.text, width, _INDENT + mark, _INDENT + " " * len(mark))
+    if not item.hint:
+        return lines
+    hint = visible(item.hint)
+    if lines and cell_len(lines[-1]) + len(_GAP) + cell_len(hint) <= width:
+        lines[-1] += " " * (width - cell_len(lines[-1]) - cell_len(hint)) + hint
+        return lines
+    return [*lines, " " * max(len(_INDENT), width - cell_len(hint)) + hint]
+
+
+def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list[str]:
+    columns = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
+    is_text = [column.unit == "text" for column in columns]
+    body = [[visible(cell(row.get(column.key), column.unit)) for column in columns] for row in table.rows]
+    grid = [[visible(column.header) for column in columns], *body]
+    widths = _fitted([max(cell_len(line[i]) for line in grid) for i in range(len(columns))], is_text, width)
+    lines = [_INDENT + _line(line, widths, is_text) for line in grid]
+    title = _emphasised(_wrapped(table.title, width), styles["bold"]) if table.title else []
+    more = _wrapped(table.more, width, _INDENT, _INDENT) if table.more else []
+    return [*title, *_emphasised(lines[:1], styles["dim"]), *lines[1:], *more] if columns else [*title, *more]
+
+
+def _fitted(widths: list[int], is_text: Sequence[bool], width: int) -> list[int]:
+    """``widths`` with the widest texts narrowed until the line fits, as far as it can."""
+    spare = len(_INDENT) + sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while spare > 0:
+        widest = max((i for i, text in enumerate(is_text) if text), key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+        spare -= 1
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], is_text: Sequence[bool]) -> str:
+    padded = []
+    for value, room, text in zip(cells, widths, is_text, strict=True):
+        shown = _cut(value, room)
+        blank = " " * (room - cell_len(shown))
+        padded.append(shown + blank if text else blank + shown)
+    return _GAP.join(padded).rstrip()
+
+
+def _cut(text: str, room: int) -> str:
+    """``text`` in at most ``room`` cells: both ends of a name tell kernels apart, so the middle goes."""
+    if cell_len(text) <= room:
+        return text
+    head = text[: (room + 1) // 2]
+    tail = text[len(text) - room // 2 :]
+    while cell_len(head) + cell_len(tail) + 1 > room:
+        head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
