@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.dtypes import scalar_type, short_dtype
+from foretrace.ops.unsaid import UnsaidError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NO_TENSOR = {"", "scalar", "scalarlist", "tensorlist", "genericlist", "optionaltensorlist", "device", "string"}
-
-
-class UnsaidError(Exception):
-    """The file does not say what a rule asked for; the op's figures stay unknown. Never leaves this room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.flops import attention_flops
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures
 
 if TYPE_CHECKING:

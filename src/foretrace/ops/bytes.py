@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foretrace.ops.dtypes import dtype_bytes
+from foretrace.ops.unsaid import UnsaidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor argument or result.
+    """One tensor argument or result; raises `UnsaidError` for sizes that no tensor has.
 
     Attributes:
         shape: Sizes, outermost first; ``()`` is a tensor of one element.
@@ -25,6 +26,10 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str | None
     strides: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if any(size < 0 for size in self.shape):
+            raise UnsaidError
 
     @property
     def elements(self) -> int:

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.flops import convolution_flops
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ class _Convolution:
                 sizes.append((size - 1) * stride[axis] - 2 * padding[axis] + reach + extra[axis])
             else:
                 sizes.append((size + 2 * padding[axis] - reach) // stride[axis] + 1)
-        if min(sizes) < 0:
-            raise UnsaidError
         return sizes
 
 

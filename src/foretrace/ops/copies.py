@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.dtypes import promote
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result, unknown
 
 if TYPE_CHECKING:
@@ -93,8 +93,6 @@ def _pad(args: Args) -> Figures:
     shape = list(source.shape)
     for step in range(len(pad) // 2):
         shape[-1 - step] += pad[2 * step] + pad[2 * step + 1]
-    if min(shape, default=0) < 0:
-        raise UnsaidError
     return Figures(0, (source,), (Tensor(tuple(shape), source.dtype),))
 
 

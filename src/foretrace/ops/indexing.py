@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result, unknown
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.dtypes import promote
 from foretrace.ops.flops import matmul_flops
 from foretrace.ops.pointwise import broadcast
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result, unknown
 
 if TYPE_CHECKING:

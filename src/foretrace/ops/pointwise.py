@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.dtypes import category, highest, promote
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result
 
 if TYPE_CHECKING:

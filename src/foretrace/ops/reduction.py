@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from foretrace.ops.args import UnsaidError
 from foretrace.ops.bytes import Tensor
 from foretrace.ops.dtypes import category
 from foretrace.ops.pointwise import pointwise
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result, unknown
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foretrace.ops import attention, conv, copies, indexing, lists, matmul, norm, nothing, pointwise, reduction, rows
-from foretrace.ops.args import Args, UnsaidError
+from foretrace.ops.args import Args
 from foretrace.ops.bytes import total_bytes
+from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, Work, unknown
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def work(
     args = Args(shapes or (), dtypes or (), concrete or (), strides or (), inplace=inplace)
     try:
         figures = entry.rule(args)
-    except UnsaidError:
-        figures = Figures()
+    except (UnsaidError, LookupError, ValueError, ArithmeticError):
+        figures = Figures()  # not recorded, or at odds with the schema: a missing dimension, a stride of 0
     return _work(entry.op_class, figures)
 
 

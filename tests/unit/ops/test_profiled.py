@@ -217,7 +217,7 @@ def _cases() -> list[Case]:
         Case("ones like", "aten::ones_like", lambda: torch.ones_like(half), [], "fill"),
         Case("normal", "aten::normal_", lambda: torch.empty(3, 4).normal_(), [], "random"),
         Case("random like", "aten::rand_like", lambda: torch.rand_like(half), [], "random"),
-        Case("dropout", "aten::native_dropout", lambda: torch.native_dropout(x, 0.5, True), [x], "random"),  # noqa: FBT003
+        Case("dropout", "aten::native_dropout", lambda: torch.native_dropout(x, 0.5, True), [x], "random"),
         Case(
             "embedding", "aten::embedding", lambda: F.embedding(index, table), [table[index], index], "gather-scatter"
         ),
