@@ -14,10 +14,12 @@ if importlib.util.find_spec("torch") is None:
     _message = "profiling needs PyTorch, which is not installed"
     raise MissingDependencyError(_message, hint="pip install 'foretrace[torch]'")
 
+from foretrace.capture.captured import Captured
 from foretrace.capture.environment import Environment
-from foretrace.capture.recorder import Captured, capture_script, capture_target
+from foretrace.capture.recorder import capture_target
 from foretrace.capture.schedule import Schedule
 from foretrace.capture.scopes import PREFIX as MODULE_SCOPE_PREFIX
+from foretrace.capture.script import capture_script
 from foretrace.capture.session import Session, profile
 from foretrace.capture.target import Script, Target, Workload, parse_target
 from foretrace.capture.timing import Timing

@@ -26,7 +26,8 @@ def parse_arguments(words: Sequence[str], factory: Callable[..., object]) -> dic
         InputError: A word is no flag, the factory has no such parameter, a value does not fit, or one is missing.
     """
     name = getattr(factory, "__name__", "factory")
-    parameters = _parameters(factory)
+    signature = _signature(name, factory)
+    parameters = _by_name(signature)
     hints = _hints(factory)
     arguments: dict[str, object] = {}
     for flag, text in _pairs(words):
@@ -34,7 +35,7 @@ def parse_arguments(words: Sequence[str], factory: Callable[..., object]) -> dic
         if key not in parameters and key.startswith("no_") and key[3:] in parameters and text is None:
             arguments[key[3:]] = False
             continue
-        if key not in parameters and not _takes_any(factory):
+        if key not in parameters and not _takes_any(signature):
             raise _unknown(name, flag, parameters)
         arguments[key] = _convert(flag, text, hints.get(key, inspect.Parameter.empty))
     _check_complete(name, parameters, arguments)
@@ -57,19 +58,21 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             yield flag, None
 
 
-def _parameters(factory: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """What can be given by name; positional-only parameters cannot."""
-    by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-    return {
-        name: parameter
-        for name, parameter in inspect.signature(factory).parameters.items()
-        if parameter.kind in by_name
-    }
+def _signature(name: str, factory: Callable[..., object]) -> inspect.Signature:
+    try:
+        return inspect.signature(factory)
+    except ValueError as error:
+        message = f"`{name}` does not say what arguments it takes"
+        raise InputError(message, hint="wrap it in a function of your own") from error
 
 
-def _takes_any(factory: Callable[..., object]) -> bool:
-    kinds = [parameter.kind for parameter in inspect.signature(factory).parameters.values()]
-    return inspect.Parameter.VAR_KEYWORD in kinds
+def _by_name(signature: inspect.Signature) -> dict[str, inspect.Parameter]:
+    kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return {name: one for name, one in signature.parameters.items() if one.kind in kinds}
+
+
+def _takes_any(signature: inspect.Signature) -> bool:
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
 
 
 def _hints(factory: Callable[..., object]) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from torch._dynamo.utils import counters
 
 from foretrace.capture import accelerator, timing
 
@@ -88,4 +87,5 @@ def measure(
 
 
 def _cache_hits() -> int:
-    return int(counters["inductor"]["fxgraph_cache_hit"])
+    dynamo = sys.modules.get("torch._dynamo.utils")  # absent until something is compiled
+    return int(dynamo.counters["inductor"]["fxgraph_cache_hit"]) if dynamo else 0

@@ -20,6 +20,7 @@ import torch
 import foretrace
 from foretrace.capture import accelerator, machine, recording
 from foretrace.capture.baseline import UNKNOWN, Baseline
+from foretrace.capture.files import rank_and_world_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,8 @@ class Environment:
         versions: Of foretrace, Python, torch, CUDA and the packages that matter, those that are installed.
         system: Operating system and machine.
         command: The command line.
+        rank: This process's rank, where a launcher started several.
+        world_size: How many it started.
         git_commit: Commit of the repository that holds the target.
         git_dirty: Whether tracked files there differ from the commit.
     """
@@ -86,6 +89,8 @@ class Environment:
     versions: dict[str, str]
     system: str
     command: str
+    rank: int | None
+    world_size: int | None
     git_commit: str | None
     git_dirty: bool | None
 
@@ -119,6 +124,7 @@ class Environment:
             scopes: As above.
         """
         unprofiled = baseline.unprofiled
+        rank, world_size = rank_and_world_size()
         commit, dirty = machine.git_state(source)
         return cls(
             name=name,
@@ -142,6 +148,8 @@ class Environment:
             versions=versions(),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
             command=shlex.join(sys.argv),
+            rank=rank,
+            world_size=world_size,
             git_commit=commit,
             git_dirty=dirty,
         )

@@ -20,7 +20,7 @@ _UNFIT = re.compile(r"[^\w.+=-]+")
 
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
-    """The two files of one capture.
+    """The two files of one capture; in a group of processes each rank has its own, ``NAME_rankN``.
 
     Args:
         directory: Where they go; made when it is missing.
@@ -45,7 +45,9 @@ class OutputFiles:
     @property
     def stem(self) -> str:
         """The name as files spell it: ``geglu_compile:max-autotune`` is ``geglu_compile-max-autotune``."""
-        return _UNFIT.sub("-", self.name).strip("-.") or "trace"
+        stem = _UNFIT.sub("-", self.name).strip("-.") or "trace"
+        rank, world_size = rank_and_world_size()
+        return stem if rank is None or world_size == 1 else f"{stem}_rank{rank}"
 
     def claim(self) -> None:
         """Make the directory and see that nothing would be lost.
@@ -69,11 +71,20 @@ class OutputFiles:
         _in_one_piece(self.environment, lambda path: Path(path).write_bytes(environment))
 
 
+def rank_and_world_size() -> tuple[int | None, int | None]:
+    """This process among those that a launcher such as ``torchrun`` started (``RANK`` and ``WORLD_SIZE``)."""
+    rank, world_size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return (int(rank), int(world_size)) if rank.isdigit() and world_size.isdigit() else (None, None)
+
+
 def _in_one_piece(path: Path, write: Callable[[str], object]) -> None:
     # the suffix stays: the profiler compresses by it
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         write(str(temporary))
         temporary.replace(path)
+    except OSError as error:
+        message = f"`{path}` cannot be written: {error.strerror or error}"
+        raise InputError(message, hint="write elsewhere with `--out DIR`") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,52 +1,33 @@
-"""Capture a target in several variants, or a script as it is."""
+"""Capture a target in several variants, each with modules of its own."""
 
 from __future__ import annotations
 
 import contextlib
-import runpy
-import sys
+import gc
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from foretrace.capture import accelerator, recording
-from foretrace.capture.environment import Environment
+from foretrace.capture import accelerator
+from foretrace.capture.captured import Captured
 from foretrace.capture.files import OutputFiles
 from foretrace.capture.progress import Progress, silent
 from foretrace.capture.schedule import Schedule
 from foretrace.capture.session import Options, Session
 from foretrace.capture.target import in_one_line
-from foretrace.capture.variants import find_variant, require_compiler
-from foretrace.errors import ForetraceError, InputError
+from foretrace.capture.variants import find_variant, forget_compiled_code, require_compiler
+from foretrace.errors import ForetraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from foretrace.capture.target import Script, Target, Workload
+    from foretrace.capture.target import Target, Workload
     from foretrace.capture.variants import Variant
 
 _SEED = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """What became of one capture.
-
-    Attributes:
-        variant: Its variant; ``None`` for a script.
-        files: Where it was (to be) written.
-        environment: What is known besides the trace; ``None`` when it failed.
-        table: The profiler's own table, when it was asked for.
-        error: Why it failed, with the cause as its ``__cause__``; ``None`` when it did not.
-    """
-
-    variant: str | None
-    files: OutputFiles
-    environment: Environment | None = None
-    table: str | None = None
-    error: ForetraceError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +107,26 @@ def capture_target(
 
 
 def _capture(request: _Request, variant: Variant, files: OutputFiles, progress: Progress) -> Captured:
+    forget_compiled_code()
+    gc.collect()
     torch.manual_seed(_SEED)
     workload = request.target.build()
     try:
         session = _run(request, variant, files, workload, progress)
-        table = None if request.table_rows is None else session.table(request.table_rows)
     except ForetraceError as error:
-        return Captured(variant.name, files, error=error)
+        return _failed(variant, files, error)
+    table = None if request.table_rows is None else session.table(request.table_rows)
     return Captured(variant.name, files, session.environment, table)
+
+
+def _failed(variant: Variant, files: OutputFiles, error: ForetraceError) -> Captured:
+    """The failure with its traceback as text: a live one holds tensors, and the next variant needs their room."""
+    text = "".join(traceback.format_exception(error))
+    one: BaseException | None = error
+    while one is not None:
+        one.__traceback__ = None
+        one = one.__context__
+    return Captured(variant.name, files, error=error, traceback=text)
 
 
 def _run(request: _Request, variant: Variant, files: OutputFiles, workload: Workload, progress: Progress) -> Session:
@@ -180,78 +173,8 @@ def _told_as(target: Target, variant: Variant) -> Iterator[None]:
         yield
     except ForetraceError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"`{target.text}` failed as `{variant.name}`: {in_one_line(error)}"
         alone = variant.name == "eager"
         hint = "call it by itself to see where" if alone else "see whether `--variants eager` runs"
         raise ForetraceError(message, hint=hint) from error
-
-
-def capture_script(
-    script: Script,
-    *,
-    out: str | Path = "traces",
-    name: str | None = None,
-    stacks: bool = False,
-    memory: bool = False,
-    table_rows: int | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-) -> Captured:
-    """Run a script from beginning to end under the profiler: no schedule, no warm-up, nothing timed beside it.
-
-    The script sees itself as ``__main__``, its own ``sys.argv``, and its directory first on ``sys.path``; leaving
-    with ``sys.exit(0)`` is leaving in good order.
-
-    Raises:
-        InputError: A file exists, the script raises or exits with another status, or it runs no operator.
-    """
-    stem = name or script.path.stem
-    files = OutputFiles(Path(out), stem, force)
-    files.claim()
-    device = accelerator.current_device()
-    accelerator.reset_peak_memory(device)
-    profiler = recording.new_profiler(None, stacks=stacks, memory=memory)
-    progress(f"running {script.path.name}", 0, 0)
-    with _as_main(script), profiler:
-        _run_to_end(script)
-        accelerator.synchronize(device)
-    if not recording.has_operators(profiler, None):
-        message = f"`{script.path}` ran no PyTorch operator in this process; nothing was written"
-        raise InputError(message, hint="work in child processes is not seen: profile inside them")
-    environment = Environment.collect(
-        profiler,
-        name=files.stem,
-        device=device,
-        source=script.path.resolve().parent,
-        target=str(script.path),
-        variant=None,
-    )
-    progress("writing the trace", 0, 0)
-    files.write(profiler, environment.to_json())
-    table = None if table_rows is None else recording.table(profiler, table_rows)
-    return Captured(None, files, environment, table)
-
-
-def _run_to_end(script: Script) -> None:
-    hint = f"run `python {script.path}` by itself first"
-    try:
-        runpy.run_path(str(script.path), run_name="__main__")
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            message = f"`{script.path}` ended with exit status {end.code}; nothing was written"
-            raise InputError(message, hint=hint) from end
-    except Exception as error:
-        message = f"`{script.path}` raised {in_one_line(error)}; nothing was written"
-        raise InputError(message, hint=hint) from error
-
-
-@contextlib.contextmanager
-def _as_main(script: Script) -> Iterator[None]:
-    argv, path = sys.argv, sys.path
-    sys.argv = [str(script.path), *script.argv]
-    sys.path = [str(script.path.resolve().parent), *path]
-    try:
-        yield
-    finally:
-        sys.argv, sys.path = argv, path

@@ -140,6 +140,7 @@ class Session:
     def __enter__(self) -> Self:
         self.files.claim()
         self._entered = True
+        accelerator.reset_peak_memory(self._options.device)
         return self
 
     def __exit__(

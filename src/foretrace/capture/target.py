@@ -68,7 +68,7 @@ class Target:
             built = self.factory(**self.arguments)
         except ForetraceError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             message = f"`{self.text}` raised {in_one_line(error)}"
             raise InputError(message, hint="call the factory by itself to see where") from error
         return _workload(self.text, built)
@@ -130,7 +130,9 @@ def _imported(place: str, load: Callable[[], ModuleType]) -> ModuleType:
             raise InputError(message, hint=hint) from error
         message = f"`{place}` imports `{error.name}`, which is not installed"
         raise InputError(message, hint="install it where foretrace runs") from error
-    except Exception as error:
+    except ForetraceError:
+        raise
+    except (Exception, SystemExit) as error:
         message = f"`{place}` cannot be imported: {in_one_line(error)}"
         raise InputError(message, hint="import it by itself to see where") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,8 +35,7 @@ class Variant:
     compiles: bool = False
 
     def apply(self, workload: Workload) -> Callable[..., object]:
-        """The callable to profile; compiled graphs of earlier variants are forgotten first."""
-        torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget compiled code
+        """The callable to profile instead of the workload's own."""
         return self.prepare(workload.call, workload.args, workload.kwargs)
 
 
@@ -71,6 +71,12 @@ def find_variant(name: str) -> Variant:
         message = f"there is no variant `{name}`"
         raise InputError(message, hint=f"known are {_known()}")
     return _VARIANTS[name]
+
+
+def forget_compiled_code() -> None:
+    """Drop what ``torch.compile`` has built and learnt in this process, CUDA graphs and their memory included."""
+    if "torch._dynamo" in sys.modules:  # importing it takes a second that an eager capture can save
+        torch._dynamo.reset()  # noqa: SLF001 - public in all but name
 
 
 def require_compiler(device: torch.device) -> None:

@@ -320,3 +320,16 @@ def test_a_cuda_step_is_timed_on_the_device_too(tmp_path: Path, spans: Spans) ->
     assert held["device_events"] is True
     assert held["device"]["name"] == torch.cuda.get_device_name()
     assert any(event.get("cat") == "kernel" for event in spans(tmp_path / "cuda.json.gz"))
+
+
+def test_each_rank_writes_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a launcher of several processes the rank is in the names and in the environment."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with profile("ranked", out=tmp_path, unprofiled=False) as p:
+        for _ in p.steps():
+            torch.ones(1)
+
+    held = json.loads((tmp_path / "ranked_rank1.env.json").read_text(encoding="utf-8"))
+    assert (held["rank"], held["world_size"]) == (1, 2)
+    assert (tmp_path / "ranked_rank1.json.gz").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,7 +66,7 @@ def test_eager_and_compiled_are_captured_side_by_side(targets: Path, tmp_path: P
 def test_a_variant_that_fails_does_not_cost_the_others(
     targets: Path, tmp_path: Path, registered: Callable[..., None]
 ) -> None:
-    """The failure is kept with its reason and its cause; the variants around it are written."""
+    """The failure is kept with its reason and the place in the user's code; the variants around it are written."""
 
     def broken(_call: object, _args: object, _kwargs: object) -> object:
         raise LookupError("no such kernel")
@@ -81,6 +83,7 @@ def test_a_variant_that_fails_does_not_cost_the_others(
     assert second.error is not None
     assert second.error.message.endswith("mlp.py:geglu` failed as `broken`: LookupError: no such kernel")
     assert isinstance(second.error.__cause__, LookupError)
+    assert 'raise LookupError("no such kernel")' in str(second.traceback)
     assert sorted(path.name for path in tmp_path.glob("*.json.gz")) == ["geglu_eager.json.gz", "geglu_same.json.gz"]
 
 
@@ -179,3 +182,36 @@ def test_compiled_modules_get_no_scopes() -> None:
     model = nn.Sequential(torch.compile(nn.Linear(2, 2)), in_place, nn.ReLU())
 
     assert [name for name, _ in ModuleScopes(model)._modules] == ["nn.Module: Sequential", "nn.Module: 2"]
+
+
+def test_a_failed_variant_lets_go_of_its_module(targets: Path, tmp_path: Path, registered: Callable[..., None]) -> None:
+    """The error holds no tensors, not even through a closure, so that the next variant has the memory."""
+    kept: list[weakref.ref[nn.Module]] = []
+
+    def fail_later(call: nn.Module, _args: object, _kwargs: object) -> Callable[..., object]:
+        kept.append(weakref.ref(call))
+
+        def run(*_args: object) -> None:
+            raise MemoryError(type(call))
+
+        return run
+
+    registered("greedy", fail_later)
+    (captured,) = capture_target(_target(targets, "geglu"), variants=["greedy"], out=tmp_path)
+    gc.collect()
+
+    assert captured.error is not None
+    assert [reference() for reference in kept] == [None]
+
+
+def test_a_target_that_exits_is_an_error(targets: Path, tmp_path: Path, registered: Callable[..., None]) -> None:
+    """`sys.exit` in a user's code does not end the program that profiles it."""
+
+    def leave(_call: object, _args: object, _kwargs: object) -> object:
+        raise SystemExit(4)
+
+    registered("leaves", leave)
+    (captured,) = capture_target(_target(targets, "geglu"), variants=["leaves"], out=tmp_path)
+
+    assert captured.error is not None
+    assert captured.error.message.endswith("failed as `leaves`: SystemExit: 4")
