@@ -1,5 +1,46 @@
-"""foretrace: guess first, then look, for PyTorch performance."""
+"""foretrace: guess first, then look, for PyTorch performance.
+
+>>> import foretrace
+>>> run = foretrace.read("trace.json.gz")  # doctest: +SKIP
+
+The names below are loaded when they are first used, so that ``import foretrace`` is quick and needs no torch.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foretrace.capture import profile
+    from foretrace.errors import ForetraceError
+    from foretrace.names import Identity, decode
+    from foretrace.readings import Answer, ask
+    from foretrace.run import Run, read
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Answer": "foretrace.readings",
+    "ForetraceError": "foretrace.errors",
+    "Identity": "foretrace.names",
+    "Run": "foretrace.run",
+    "ask": "foretrace.readings",
+    "decode": "foretrace.names",
+    "profile": "foretrace.capture",
+    "read": "foretrace.run",
+}
+
+__all__ = ["Answer", "ForetraceError", "Identity", "Run", "__version__", "ask", "decode", "profile", "read"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever lives there
+    if name not in _HOMES:
+        raise AttributeError(f"module 'foretrace' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

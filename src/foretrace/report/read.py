@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from foretrace.readings.costs import costs
 from foretrace.report.facts import Totals, TraceFacts, totals, trace_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from foretrace.names import Identity
     from foretrace.readings import Answer
+    from foretrace.readings.costs import Cost
     from foretrace.report.selection import Selection
     from foretrace.run import Run
 
 SCHEMA: Literal["foretrace.read/1"] = "foretrace.read/1"
-
-Cost = tuple[int | None, int | None, str | None]
-"""FLOPs, bytes and bound of an activity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ class ReadRecord:
 
 def read_record(run: Run, answers: Sequence[Answer], selection: Selection) -> ReadRecord:
     """The record of ``run``, of which ``selection`` says which part of its file it is."""
-    cost = _costs(run)
+    cost = costs(run).of
     outside = np.flatnonzero(run.activities.step < 0).tolist()
     return ReadRecord(
         schema=SCHEMA,
@@ -101,29 +100,23 @@ def read_record(run: Run, answers: Sequence[Answer], selection: Selection) -> Re
                 dur_ns=step.dur_ns,
                 kernels=len(run.kernels(step.activities)),
                 gpu_busy_ns=run.busy_ns(step.activities),
-                activities=tuple(ActivityRow(**_row(run, i, cost)) for i in step.activities.tolist()),
+                activities=tuple(ActivityRow(**_row(run, i, cost(i))) for i in step.activities.tolist()),
             )
             for step in run.steps
         ),
-        outside_steps=tuple(OutsideRow(**_row(run, i, cost), why=run.why_outside(i) or "") for i in outside),
+        outside_steps=tuple(OutsideRow(**_row(run, i, cost(i)), why=run.why_outside(i) or "") for i in outside),
         answers=tuple(answers),
     )
 
 
-def _row(run: Run, index: int, cost: Callable[[int], Cost]) -> dict[str, Any]:
+def _row(run: Run, index: int, cost: Cost) -> dict[str, Any]:
     activity = run.activity(index)
-    flops, moved, bound = cost(index)
     return {
         **{name: getattr(activity, name) for name in _COPIED},
-        "flops": flops,
-        "bytes": activity.moved_bytes if activity.moved_bytes is not None else moved,
-        "bound": bound,
+        "flops": cost.flops,
+        "bytes": activity.moved_bytes if activity.moved_bytes is not None else cost.moved_bytes,
+        "bound": cost.bound if activity.kind == "kernel" else None,
     }
 
 
 _COPIED = tuple(f.name for f in fields(ActivityRow) if f.name not in {"flops", "bytes", "bound"})
-
-
-def _costs(run: Run) -> Callable[[int], Cost]:
-    del run
-    return lambda _: (None, None, None)
