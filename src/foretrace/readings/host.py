@@ -1,0 +1,139 @@
+"""Facts about the host side that several readings share."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace import stats
+from foretrace.ops import work
+from foretrace.readings.calls import Call, calls
+from foretrace.run import ROOT, Kind, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+_ARGUMENTS = ("dims", "types", "concrete", "strides")
+_LONG_NS = 1_000_000
+_LAUNCHING = (Call.LAUNCH, Call.GRAPH, Call.COPY, Call.SET)
+
+
+@lru_cache(maxsize=2)
+def step_of(run: Run) -> Ints:
+    """Position in `Run.steps` of the step in which each host slice starts, or −1, [slices]."""
+    found = np.full(len(run.host), -1, dtype=np.int64)
+    if run.steps and len(found):
+        starts = np.array([step.start_ns for step in run.steps])
+        ends = np.array([step.end_ns for step in run.steps])
+        at = np.searchsorted(starts, run.host.start_ns, side="right") - 1
+        inside = (at >= 0) & (run.host.start_ns < ends[at])
+        found[inside] = at[inside]
+    return found
+
+
+@lru_cache(maxsize=2)
+def in_scope(run: Run) -> NDArray[np.bool_]:
+    """Host slices that a reading counts: those of the steps, all of them where there are no steps; [slices]."""
+    return step_of(run) >= 0 if run.steps else np.ones(len(run.host), dtype=np.bool_)
+
+
+@lru_cache(maxsize=2)
+def launches_something(run: Run) -> NDArray[np.bool_]:
+    """Whether a slice or anything inside it launched an activity or made a call that launches one, [slices].
+
+    The call counts even where its activity is not in the file.
+    """
+    found = np.zeros(len(run.host), dtype=np.bool_)
+    launched = run.activities.launch[run.activities.launch != ROOT]
+    above = np.union1d(launched, np.flatnonzero(np.isin(calls(run), _LAUNCHING)))
+    while len(above):
+        found[above] = True
+        above = np.unique(run.host.parent[above])
+        above = above[above != ROOT]
+        above = above[~found[above]]
+    return found
+
+
+def named(run: Run, names: Iterable[str]) -> NDArray[np.bool_]:
+    """Which host slices have one of ``names``, [slices]."""
+    wanted = set(names)
+    codes = [code for code, name in enumerate(run.trace.tables.name) if name in wanted]
+    return np.isin(run.trace.columns.name[run.host.row], codes)
+
+
+def events(run: Run, slices: Ints) -> list[int]:
+    """Positions of host slices in ``traceEvents``."""
+    return [int(i) for i in run.trace.columns.index[run.host.row[slices]]]
+
+
+def lengths(run: Run, slices: Ints) -> Ints:
+    """Durations of host slices, nanoseconds."""
+    return run.host.end_ns[slices] - run.host.start_ns[slices]
+
+
+def step_count(run: Run) -> int:
+    """How many steps a total is spread over; 1 where the trace has none."""
+    return len(run.steps) or 1
+
+
+def per_step(run: Run, slices: Ints, values: Ints | None = None) -> float:
+    """Median over steps of the count of ``slices`` (or the sum of their ``values``); the total without steps."""
+    weights = np.ones(len(slices), dtype=np.int64) if values is None else values
+    if not run.steps:
+        return float(weights.sum())
+    where = step_of(run)[slices]
+    sums = np.bincount(where[where >= 0], weights=weights[where >= 0], minlength=len(run.steps))
+    return stats.median([float(s) for s in sums]) or 0.0
+
+
+def a_step(run: Run) -> str:
+    """``a step``, or ``in this trace`` where there are no steps: what a figure of `per_step` is per."""
+    return "a step" if run.steps else "in this trace"
+
+
+def spoken(names: Iterable[str], most: int = 3) -> str:
+    """``a, b and c``; ``a, b, …`` when there are more than ``most``."""
+    every = list(names)
+    if len(every) > most:
+        return ", ".join(every[:most]) + ", …"
+    return " and ".join(filter(None, (", ".join(every[:-1]), every[-1]))) if every else ""
+
+
+def by_name(run: Run, slices: Ints) -> list[Ints]:
+    """Host slices grouped by their name, each group in its old order."""
+    codes = run.trace.columns.name[run.host.row[slices]]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order])) + 1
+    return np.split(slices[order], starts) if len(slices) else []
+
+
+@lru_cache(maxsize=2)
+def launches_kernel(run: Run) -> NDArray[np.bool_]:
+    """Whether a host slice is the call that launched a kernel of the trace, [slices]."""
+    found = np.zeros(len(run.host), dtype=np.bool_)
+    launch = run.activities.launch[run.kernels()]
+    found[launch[launch != ROOT]] = True
+    return found
+
+
+@lru_cache(maxsize=2)
+def cpu_computing(run: Run) -> NDArray[np.bool_]:
+    """Operators that launched nothing although they compute: they ran on the CPU, [slices].
+
+    Known by the table of ops, or by taking a millisecond or more of their own.
+    """
+    found = np.zeros(len(run.host), dtype=np.bool_)
+    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run))
+    for members in by_name(run, quiet):
+        first = int(members[0])
+        shapes, dtypes, concrete, strides = (run.op_argument(first, c) for c in _ARGUMENTS)
+        known = work(run.name(first), shapes, dtypes, concrete, strides)
+        computes = known is not None and bool(known.launches)
+        found[members] = computes | (run.host.self_ns[members] >= _LONG_NS)
+    return found

@@ -1,0 +1,129 @@
+"""Where does the GPU sit idle, and who is to blame?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foretrace.readings import gaps
+from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.host import step_count
+from foretrace.run import ROOT, Run
+from foretrace.units import duration, percent, plural
+
+ASK = "Where does the GPU sit idle, and who is to blame?"
+
+_LAUNCH_BOUND = (gaps.LATE, gaps.RUNNING, gaps.QUEUED)
+_WORTH_SHARE = 0.1  # below a tenth of the time, idle is not the story of the trace
+_COLUMNS = (
+    Column("cause", "where the time goes"),
+    Column("span_ns", "GPU span µs", "ns"),
+    Column("share", "of it", "share"),
+    Column("window_ns", "whole steps µs", "ns"),
+)
+
+
+def span(run: Run) -> tuple[int, int]:
+    """From the first GPU event to the last."""
+    a = run.activities
+    return int(a.start_ns[0]), int(a.end_ns.max())
+
+
+def window(run: Run) -> tuple[int, int]:
+    """From the first event of the steps to the last, on the host or the GPU; the GPU span where there are no steps."""
+    if not run.steps:
+        return span(run)
+    ends = [step.end_ns for step in run.steps]
+    ends += [int(run.activities.end_ns[step.activities].max()) for step in run.steps if len(step.activities)]
+    return run.steps[0].start_ns, max(ends)
+
+
+def answer(run: Run) -> Answer | None:
+    """Two breakdowns, each exact to the nanosecond: of the GPU span (first to last GPU event) and of the steps.
+
+    The verdict is the largest cause of idle time (``launch-bound``, ``synchronize``…), ``busy`` where less than a tenth
+    of the span is idle, ``unknown`` where no launch is in the file. Silent without GPU events.
+    """
+    if not len(run.activities):
+        return None
+    low, high = span(run)
+    parts, window_parts = gaps.breakdown(run, low, high), gaps.breakdown(run, *window(run))
+    rows = _rows(parts, window_parts, high - low)
+    busy, idle = parts[gaps.BUSY], high - low - parts[gaps.BUSY]
+    sentence = (
+        f"The GPU works {percent(busy, high - low)} of the {duration(high - low)} between its first event and its last "
+        f"and sits idle for {duration(idle)}"
+    )
+    if not (run.activities.launch != ROOT).any():
+        text = f"{sentence}; nobody can say why, as no launch is in the file."
+        return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
+    verdict = _verdict(parts, high - low)
+    sentence += f"{_blame(run, low, high)}{_others(parts, idle)}." if idle else "."
+    return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
+
+
+def _rows(parts: dict[str, int], window_parts: dict[str, int], whole: int) -> tuple[dict[str, Any], ...]:
+    always = (gaps.BUSY, gaps.LATE, gaps.UNKNOWN)
+    causes = [gaps.BUSY, *_LAUNCH_BOUND, *(c for c in parts if c not in (gaps.BUSY, *_LAUNCH_BOUND, gaps.UNKNOWN))]
+    return tuple(
+        {"cause": c, "span_ns": parts[c], "share": parts[c] / whole if whole else 0.0, "window_ns": window_parts[c]}
+        for c in (*causes, gaps.UNKNOWN)
+        if parts[c] or window_parts[c] or c in always
+    )
+
+
+def _blame(run: Run, low: int, high: int) -> str:
+    """``: 509 µs in the 9 of 20 gaps whose next launch call had not begun…``."""
+    found = gaps.gaps(run, low, high)
+    length = found.lengths
+    late, early = found.late, found.linked & ~found.late
+    texts = []
+    if late.any():
+        which = f"the {late.sum():,} of {plural(len(length), 'gap')}" if not late.all() else plural(len(length), "gap")
+        texts.append(
+            f"{duration(length[late].sum())} in {which} whose next launch call had not begun when the GPU went idle"
+        )
+    if early.any():
+        running = found.running
+        which = f"the other {early.sum():,}" if late.any() else plural(int(early.sum()), "gap")
+        still = f" ({duration(length[running].sum())} in the {running.sum():,} whose call was still running)"
+        texts.append(f"{duration(length[early].sum())} in {which} whose call had begun{still if running.any() else ''}")
+    return ": " + ", ".join(texts) if texts else ""
+
+
+def _others(parts: dict[str, int], idle: int) -> str:
+    """The causes besides launching that hold at least a twentieth of the idle time."""
+    known = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND) and ns > idle / 20}
+    texts = [f"{cause} {duration(ns)}" for cause, ns in sorted(known.items(), key=lambda item: -item[1])]
+    return "; of this " + ", ".join(texts) if texts else ""
+
+
+def _verdict(parts: dict[str, int], whole: int) -> str:
+    if whole - parts[gaps.BUSY] < _WORTH_SHARE * whole:
+        return "busy"
+    causes = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND)}
+    causes["launch-bound"] = sum(parts[c] for c in _LAUNCH_BOUND)
+    return max(causes, key=lambda cause: causes[cause])
+
+
+def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
+    steps = step_count(run)
+    if verdict == "launch-bound":
+        saves = sum(parts[c] for c in _LAUNCH_BOUND) // steps
+        if run.activities.in_graph.mean() > 0.5:  # noqa: PLR2004 - most of the work is in graphs already
+            return Advice(
+                "The host is late between CUDA graph launches: capture more of the step into one graph.", saves
+            )
+        text = (
+            "Launch less often: torch.compile to fuse kernels, CUDA graphs (mode='reduce-overhead') to launch once, or "
+            "more work a launch. Time it without the profiler first: profiling slows the host."
+        )
+        return Advice(text, saves)
+    if verdict == "data loading":
+        text = "The step waits for its batch: more DataLoader workers, pin_memory and a larger prefetch_factor."
+        return Advice(text, parts[verdict] // steps)
+    if verdict == "computing on the CPU":
+        return Advice("Move the ops that compute on the CPU to the GPU, or out of the step.", parts[verdict] // steps)
+    return None
+
+
+READING = Reading("idle", ASK, answer)
