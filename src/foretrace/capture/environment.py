@@ -51,7 +51,8 @@ class Environment:
         steady_ns: ``unprofiled.host_ns``, to stand beside ``first_call_ns``.
         compile_cache_hits: Graphs that came from Inductor's cache during the first call; above 0 the first call
             is no measure of a cold compile.
-        peak_memory_bytes: Most memory that PyTorch's allocator held in the steps after warm-up.
+        peak_memory_bytes: Most memory that PyTorch's allocator held: in the steps after warm-up, or in
+            all of a script; ``None`` where nobody counts (the CPU).
         scopes: How many modules have a scope in the trace.
         scope_overhead_ns: What these scopes add to ``unprofiled.host_ns``; within the spread it can be negative.
         activities: What the profiler was asked to collect (``CPU``, ``CUDA``…).
@@ -111,17 +112,8 @@ class Environment:
     ) -> Environment:
         """Ask the machine about itself, right after ``profiler`` has finished.
 
-        Args:
-            profiler: Holds the finished recording.
-            source: The file or directory whose repository is asked for its commit.
-            name: As in the attributes above, like all that follows.
-            device: The device that did the work.
-            target: As above.
-            variant: As above.
-            region: As above.
-            schedule: As above.
-            baseline: What was measured before the profiler started.
-            scopes: As above.
+        ``source`` is a path in the repository of the target, ``baseline`` what was measured before the profiler
+        started; the others are the attributes that bear their names.
         """
         unprofiled = baseline.unprofiled
         rank, world_size = rank_and_world_size()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 from dataclasses import dataclass
@@ -59,7 +60,6 @@ def describe(device: torch.device) -> Device:
         return Device(device.type, None, device.index, count)
     about = module.get_device_properties(device)
     is_cuda = device.type == "cuda"
-    driver = _nvidia_smi(about, "driver_version") if is_cuda else None
     return Device(
         device.type,
         about.name,
@@ -68,7 +68,7 @@ def describe(device: torch.device) -> Device:
         memory_bytes=getattr(about, "total_memory", None),
         capability=f"{about.major}.{about.minor}" if is_cuda else None,
         multiprocessors=getattr(about, "multi_processor_count", None),
-        driver=driver[0] if driver else getattr(about, "driver_version", None),
+        driver=_nvidia_driver(about.uuid) if is_cuda else getattr(about, "driver_version", None),
     )
 
 
@@ -77,8 +77,8 @@ def clocks(device: torch.device) -> Clocks | None:
     if device.type != "cuda":
         return None
     fields = "clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit,temperature.gpu"
-    said = _nvidia_smi(torch.cuda.get_device_properties(device), fields)
-    if said is None or len(said) != fields.count(",") + 1:
+    said = _nvidia_smi(torch.cuda.get_device_properties(device).uuid, fields)
+    if said is None:
         return None
     numbers = [float(value) if value.replace(".", "", 1).isdigit() else None for value in said]
     sm, memory, max_sm, max_memory, _, temperature = (None if one is None else int(one) for one in numbers)
@@ -87,21 +87,25 @@ def clocks(device: torch.device) -> Clocks | None:
 
 def git_state(directory: Path) -> tuple[str | None, bool | None]:
     """The commit at ``directory`` and whether tracked files differ from it; ``None`` outside a repository."""
-    commit = _output("git", "-C", str(directory), "rev-parse", "HEAD")
+    git = ("git", "--no-optional-locks", "-C", str(directory))
+    commit = _output(*git, "rev-parse", "HEAD")
     if commit is None:
         return None, None
-    changed = _output("git", "-C", str(directory), "status", "--porcelain", "--untracked-files=no")
+    changed = _output(*git, "status", "--porcelain", "--untracked-files=no")
     return commit, None if changed is None else bool(changed)
 
 
-def _nvidia_smi(about: object, fields: str) -> list[str] | None:
-    """``fields`` of the GPU with the properties ``about``, asked for by UUID: indices differ between tools."""
-    uuid = getattr(about, "uuid", None)
-    if uuid is None:
-        return None
-    query = ("nvidia-smi", f"--id=GPU-{uuid}", f"--query-gpu={fields}", "--format=csv,noheader,nounits")
-    said = _output(*query)
-    return [value.strip() for value in said.split(",")] if said else None
+@functools.cache
+def _nvidia_driver(uuid: object) -> str | None:
+    said = _nvidia_smi(uuid, "driver_version")
+    return said[0] if said else None
+
+
+def _nvidia_smi(uuid: object, fields: str) -> list[str] | None:
+    """What ``nvidia-smi`` says about one GPU, by its UUID: PyTorch counts only the visible ones, the tool all."""
+    said = _output("nvidia-smi", f"--id=GPU-{uuid}", f"--query-gpu={fields}", "--format=csv,noheader,nounits")
+    values = [value.strip() for value in said.split(",")] if said else []
+    return values if len(values) == fields.count(",") + 1 else None
 
 
 def _output(*words: str) -> str | None:

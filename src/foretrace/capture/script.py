@@ -52,7 +52,9 @@ def capture_script(
         accelerator.synchronize(device)
     if not recording.has_operators(profiler, None):
         message = f"`{script.path}` ran no PyTorch operator in this process; nothing was written"
-        raise InputError(message, hint="work in child processes is not seen: profile inside them")
+        raise InputError(
+            message, hint="work in child processes, or under a profiler of the script's own, cannot be seen from here"
+        )
     environment = Environment.collect(
         profiler,
         name=files.stem,

@@ -215,3 +215,24 @@ def test_a_target_that_exits_is_an_error(targets: Path, tmp_path: Path, register
 
     assert captured.error is not None
     assert captured.error.message.endswith("failed as `leaves`: SystemExit: 4")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_graph_spares_the_host_and_not_the_device(targets: Path, tmp_path: Path, spans: Spans) -> None:
+    """One row is launch-bound: eager's host needs longer than its device, a replayed graph is one launch a step."""
+    target = _target(targets, "geglu", "--rows", "1", "--dim", "768", "--hidden", "3072", "--device", "cuda")
+    eager, graph = capture_target(target, variants=["eager", "compile:reduce-overhead"], out=tmp_path)
+
+    assert (eager.error, graph.error) == (None, None)
+    assert eager.environment is not None
+    assert eager.environment.unprofiled is not None
+    assert eager.environment.unprofiled.device_ns is not None
+    assert eager.environment.unprofiled.device_ns < eager.environment.unprofiled.host_ns
+    assert graph.environment is not None
+    assert graph.environment.device_events is True
+    weights = 3 * 768 * 3072 * 4
+    assert weights < (eager.environment.peak_memory_bytes or 0) < 2 * weights
+    names = [event["name"] for event in spans(tmp_path / "geglu_compile-reduce-overhead.json.gz")]
+    assert names.count("cudaGraphLaunch") == 3

@@ -21,9 +21,9 @@ class GeGLU(nn.Module):
         return self.down_proj(functional.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
 
 
-def geglu(dim: int = 16, hidden: int = 32, rows: int = 4) -> tuple[nn.Module, tuple[torch.Tensor]]:
+def geglu(dim: int = 16, hidden: int = 32, rows: int = 4, device: str = "cpu") -> tuple[nn.Module, tuple[torch.Tensor]]:
     """A small MLP and its input."""
-    return GeGLU(dim, hidden), (torch.randn(rows, dim),)
+    return GeGLU(dim, hidden).to(device), (torch.randn(rows, dim, device=device),)
 
 
 def training(dim: int = 16) -> tuple[object, tuple[()]]:
