@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.trace.columns import NONE, Collective, Columns, Flows, Tables, Trace
+from foretrace.trace.arrays import durations, integers, join, lose_zeros, shift
+from foretrace.trace.columns import NONE, Collective, Columns, Flows, Note, Tables, Trace
+from foretrace.trace.phases import READ, Pairs
 from foretrace.trace.schema import NO_ARGS, NO_TEXT
+from foretrace.trace.text import visible, visible_values
 from foretrace.trace.times import LOST, to_ns
+from foretrace.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from foretrace.trace.columns import Note
     from foretrace.trace.schema import Args, Event
 
 # column ← argument; a group is visited only for the events that have its first argument
@@ -29,6 +32,8 @@ _DEVICE = {
     "graph": "graph",
     "graph_node": "graph_node",
 }
+_IDS = {"external": "external_id", "correlation": "correlation"}
+_SEQUENCE = {"sequence": "sequence"}
 _PYTHON = {"python_id": "python_id", "python_parent": "python_parent"}
 _MEMORY = {
     "allocated_bytes": "allocated",
@@ -40,8 +45,6 @@ _GRID = ("grid", "block")
 _OPERATOR = ("types", "dims", "strides", "concrete")
 _LISTS = {*_GRID, *_OPERATOR}
 _INT32 = {"category", "name", "process", "thread", "registers", "device_type", *_LISTS}
-
-_WORD = 1 << 64
 
 
 class Interner(dict[Any, int]):
@@ -55,17 +58,20 @@ class Interner(dict[Any, int]):
 class ColumnsBuilder:
     """Collects events; `build` gives the `Trace`.
 
-    Slices (``ph`` X) and instants become rows, flow arrows (s, f) go to `Flows`, metadata rows (M) to labels; other
-    phases are only counted into ``events``.
+    Slices (``ph`` X, or B with its E) and instants become rows, flow arrows (s, f) go to `Flows`, metadata rows (M) to
+    labels; other phases are counted.
     """
 
     def __init__(self) -> None:
         self.events = 0
         self._codes = {key: Interner() for key in ("category", "name", "process", "thread", "lists")}
         self._codes["lists"][bytes(NO_TEXT)]  # code 0
-        self._chunks: dict[str, list[NDArray[Any]]] = {field.name: [] for field in fields(Columns)}
-        self._flows: dict[str, list[NDArray[Any]]] = {field.name: [] for field in fields(Flows)}
+        # a column that no event of a chunk fills is the length of that chunk only: most columns of most chunks
+        self._chunks: dict[str, list[NDArray[Any] | int]] = {field.name: [] for field in fields(Columns)}
+        self._flows: dict[str, list[NDArray[Any] | int]] = {field.name: [] for field in fields(Flows)}
         self._rows = 0
+        self._pairs = Pairs()
+        self._unfinished = 0
         self._process_labels: dict[int | str, str] = {}
         self._thread_names: dict[tuple[int | str, int | str], str] = {}
         self._collectives: dict[int, Collective] = {}
@@ -74,51 +80,49 @@ class ColumnsBuilder:
         """Take the next events of the file, in its order."""
         first = self.events
         self.events += len(events)
-        index = [i for i, event in enumerate(events, first) if event.ph in "Xi"]
-        slices = [events[i - first] for i in index]
-        if slices:
-            self._add_slices(index, slices)
-        arrows = [event for event in events if event.ph in "sf"]
-        if arrows:
-            self._add_flows(arrows)
+        phases = [event.ph for event in events]
+        self._add_slices([(i, event) for i, event in enumerate(events, first) if event.ph in ("X", "i", "I")])
+        if "s" in phases or "f" in phases:
+            self._add_flows([event for event in events if event.ph in ("s", "f")])
+        if not READ.issuperset(phases):
+            others = ((i, event) for i, event in enumerate(events, first) if event.ph not in READ)
+            self._add_slices(self._pairs.take(others))
         for event in events:
             if event.ph == "M" and event.args is not None:
                 self._add_metadata(event, event.args)
 
-    def _add_slices(self, index: list[int], slices: list[Event]) -> None:
-        count = len(slices)
+    def _add_slices(self, indexed: Sequence[tuple[int, Event]]) -> None:
+        if not indexed:
+            return
+        slices = [event for _, event in indexed]
         args = [event.args or NO_ARGS for event in slices]
         category, name, process, thread = self._interned(slices)
+        lengths = durations([event.dur for event in slices])
+        instants = sum(event.ph != "X" for event in slices)
+        self._unfinished += int((lengths == NONE).sum()) - instants
         chunk: dict[str, NDArray[Any]] = {
-            "index": np.array(index, dtype=np.int64),
+            "index": np.array([i for i, _ in indexed], dtype=np.int64),
             "category": category,
             "name": name,
             "process": process,
             "thread": thread,
             "start_ns": _starts(slices),
-            "dur_ns": _durations([event.dur for event in slices]),
-            "external": _integers([a.external_id for a in args]),
-            "correlation": _integers([a.correlation for a in args]),
+            "dur_ns": lengths,
         }
-        for column in self._chunks:
-            if column not in chunk:
-                fill = 0 if column in _LISTS else NONE
-                chunk[column] = np.full(count, fill, dtype=np.int32 if column in _INT32 else np.int64)
+        self._fill_group(chunk, list(range(len(args))), args, _IDS)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.stream is not None], args, _DEVICE, _GRID)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.types], args, {}, _OPERATOR)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.python_id is not None], args, _PYTHON)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.allocated is not None], args, _MEMORY)
-        self._fill_group(
-            chunk, [i for i, a in enumerate(args) if a.sequence is not None], args, {"sequence": "sequence"}
-        )
+        self._fill_group(chunk, [i for i, a in enumerate(args) if a.sequence is not None], args, _SEQUENCE)
         for i, a in enumerate(args):
             if a.collective is not None:
                 self._collectives[self._rows + i] = Collective(
                     a.collective, a.in_elements, a.out_elements, a.element_type, a.group_size, a.group_name
                 )
-        for column, values in chunk.items():
-            self._chunks[column].append(values)
-        self._rows += count
+        for column, parts in self._chunks.items():
+            parts.append(chunk.get(column, len(slices)))
+        self._rows += len(slices)
 
     def _interned(self, events: Iterable[Event]) -> tuple[NDArray[np.int32], ...]:
         categories, names = self._codes["category"], self._codes["name"]
@@ -142,16 +146,16 @@ class ColumnsBuilder:
             return
         some = [args[i] for i in rows]
         for column, attribute in numbers.items():
-            chunk[column][rows] = _integers([getattr(a, attribute) for a in some])
+            _column(chunk, column, len(args))[rows] = integers([getattr(a, attribute) for a in some])
         codes = self._codes["lists"]
         for column in lists:
-            chunk[column][rows] = [codes[bytes(getattr(a, column))] for a in some]
+            _column(chunk, column, len(args))[rows] = [codes[bytes(getattr(a, column))] for a in some]
 
     def _add_flows(self, arrows: list[Event]) -> None:
         category, _, process, thread = self._interned(arrows)
         chunk: dict[str, NDArray[Any]] = {
             "category": category,
-            "id": _integers([event.id if isinstance(event.id, int) else None for event in arrows]),
+            "id": integers([event.id if isinstance(event.id, int) else None for event in arrows]),
             "process": process,
             "thread": thread,
             "start_ns": _starts(arrows),
@@ -163,9 +167,9 @@ class ColumnsBuilder:
     def _add_metadata(self, event: Event, args: Args) -> None:
         if event.name in ("process_name", "process_labels"):
             known = self._process_labels.get(event.pid, "")
-            self._process_labels[event.pid] = " ".join(filter(None, (known, args.name, args.labels)))
+            self._process_labels[event.pid] = " ".join(filter(None, (known, visible(args.name or args.labels or ""))))
         elif event.name == "thread_name" and args.name:
-            self._thread_names[event.pid, event.tid] = args.name
+            self._thread_names[event.pid, event.tid] = visible(args.name)
 
     def build(self, path: str, metadata: Mapping[str, Any], notes: Iterable[Note]) -> Trace:
         """The trace of everything added so far; times are shifted so that the first slice starts at 0.
@@ -175,53 +179,69 @@ class ColumnsBuilder:
             metadata: The file's top-level keys besides ``traceEvents``.
             notes: What was repaired, missing or cut on the way.
         """
-        columns = {key: _join(parts, key) for key, parts in self._chunks.items()}
-        flows = {key: _join(parts, key) for key, parts in self._flows.items()}
-        start = columns["start_ns"]
-        known = start[start != LOST]
+        self._add_slices(self._pairs.rest())
+        columns = {key: join(parts, _fill(key), _dtype(key)) for key, parts in _popped(self._chunks)}
+        flows = {key: join(parts, NONE, _dtype(key)) for key, parts in _popped(self._flows)}
+        lost = lose_zeros(columns["start_ns"]) if self._rows else 0
+        known = columns["start_ns"][columns["start_ns"] != LOST]
         first = int(known.min()) if len(known) else 0
-        for times in (start, flows["start_ns"]):
-            times[times != LOST] -= first
+        columns["start_ns"] = shift(columns["start_ns"], first)
+        flows["start_ns"] = shift(flows["start_ns"], first)
         base = metadata.get("baseTimeNanoseconds")
         return Trace(
             path=path,
-            metadata=metadata,
+            metadata=visible_values(metadata),
             base_ns=first + (base if isinstance(base, int) else 0),
             columns=Columns(**columns),
-            tables=Tables(**{key: tuple(codes) for key, codes in self._codes.items()}),
+            tables=self._tables(),
             flows=Flows(**flows),
             process_labels=self._process_labels,
             thread_names=self._thread_names,
             collectives=self._collectives,
-            notes=tuple(notes),
+            notes=(*notes, *self._pairs.notes(), *self._timing_notes(lost)),
         )
+
+    def _tables(self) -> Tables:
+        codes = self._codes
+        return Tables(
+            category=tuple(map(visible, codes["category"])),
+            name=tuple(map(visible, codes["name"])),
+            process=tuple(map(visible_values, codes["process"])),
+            thread=tuple(map(visible_values, codes["thread"])),
+            lists=tuple(codes["lists"]),
+        )
+
+    def _timing_notes(self, lost: int) -> list[Note]:
+        notes = []
+        if self._unfinished:
+            text = f"{plural(self._unfinished, 'slice')} without a duration, or with a negative one: unfinished, 0 µs"
+            notes.append(Note("unfinished", text, self._unfinished))
+        if lost:
+            text = f"{plural(lost, 'event')} without a usable timestamp: left out of every time"
+            notes.append(Note("lost-timestamps", text, lost))
+        return notes
+
+
+def _popped(chunks: dict[str, list[NDArray[Any] | int]]) -> Iterator[tuple[str, list[NDArray[Any] | int]]]:
+    """The columns one after the other, so that the chunks of one are freed before the next is joined."""
+    for column in list(chunks):
+        yield column, chunks.pop(column)
 
 
 def _starts(events: Iterable[Event]) -> NDArray[np.int64]:
     return to_ns([bytes(event.ts) for event in events])
 
 
-def _durations(values: list[float | None]) -> NDArray[np.int64]:
-    micros = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    known = np.isfinite(micros)
-    out = np.full(len(micros), NONE, dtype=np.int64)
-    out[known] = np.rint(micros[known] * 1000).astype(np.int64)
-    return out
+def _column(chunk: dict[str, NDArray[Any]], column: str, count: int) -> NDArray[Any]:
+    """The array of ``column`` in ``chunk``, which begins as unknown in every row."""
+    if column not in chunk:
+        chunk[column] = np.full(count, _fill(column), dtype=_dtype(column))
+    return chunk[column]
 
 
-def _integers(values: Sequence[int | None]) -> NDArray[np.int64]:
-    filled = [NONE if value is None else value for value in values]
-    try:
-        return np.array(filled, dtype=np.int64)
-    except OverflowError:  # unsigned 64-bit ids: the same bits, signed
-        return np.array(
-            [(v + _WORD // 2) % _WORD - _WORD // 2 if -_WORD < v < _WORD else NONE for v in filled],
-            dtype=np.int64,
-        )
+def _fill(column: str) -> int:
+    return 0 if column in _LISTS else NONE
 
 
-def _join(parts: list[NDArray[Any]], column: str) -> NDArray[Any]:
-    if parts:
-        return np.concatenate(parts)
-    kind: type[np.generic] = np.int32 if column in _INT32 else np.bool_ if column == "is_end" else np.int64
-    return np.empty(0, dtype=kind)
+def _dtype(column: str) -> type[np.generic]:
+    return np.int32 if column in _INT32 else np.bool_ if column == "is_end" else np.int64

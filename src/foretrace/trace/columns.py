@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from foretrace.trace.schema import MALFORMED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -98,7 +100,7 @@ class Tables:
         """The list behind ``code``, or ``None`` where the file has none or no JSON list."""
         try:
             return msgspec.json.decode(self.lists[code]) if code > 0 else None
-        except msgspec.DecodeError:
+        except MALFORMED:
             return None
 
 

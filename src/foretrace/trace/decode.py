@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foretrace.trace.schema import Event
+from foretrace.trace.schema import MALFORMED, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN_EVENTS = re.compile(rb"\}\s*(,)\s*\{")
 _WHITESPACE = b" \t\r\n"
 
-_decode_events = msgspec.json.Decoder(list[Event]).decode
+decode_events = msgspec.json.Decoder(list[Event]).decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -40,66 +40,69 @@ class Decoded:
     Attributes:
         metadata: Top-level keys read so far.
         stopped_at: Byte of the first event that was not decoded, or ``None`` when the whole file was.
+        broken_head: Where the metadata before the events ends, when it does not parse; else ``None``.
         has_events: Whether the text has an array of events at all.
     """
 
     metadata: dict[str, Any]
     stopped_at: int | None
+    broken_head: int | None
     has_events: bool
 
 
 def decode(data: bytes, builder: ColumnsBuilder, progress: Callable[[int, int], None] | None = None) -> Decoded:
     """Decode ``data`` (UTF-8 JSON: a list of events, or an object with ``traceEvents``) into ``builder``.
 
-    Never raises for malformed text: `Decoded.stopped_at` says where it gave up.
+    Never raises for malformed text: `Decoded` says where it gave up.
     """
-    metadata, start, root_is_list = _head(data)
-    if start is None:
-        return Decoded(metadata, None, has_events=False)
+    found = _find_events(data)
+    if found is None:
+        return Decoded({}, None, None, has_events=False)
+    head_end, start = found
+    head = _head(data[:head_end]) if head_end else {}
+    broken_head = head_end if head is None else None
     while len(data) - start > 2 * CHUNK_BYTES:
-        cut = _cut_before(data, start + CHUNK_BYTES, start)
+        cut = between_events(data, start, start + CHUNK_BYTES)
         if cut is None:
             break
         try:
-            builder.add(_decode_events(b"[" + data[start:cut] + b"]"))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            builder.add(decode_events(b"[" + data[start:cut] + b"]"))
+        except MALFORMED:
             break
         start = cut + 1
         if progress is not None:
             progress(start, len(data))
-    tail = _tail(data, start, builder, root_is_list=root_is_list)
+    tail = _tail(data, start, builder, root_is_list=not head_end)
     if progress is not None and tail is not None:
         progress(len(data), len(data))
-    return Decoded(metadata | (tail or {}), start if tail is None else None, has_events=True)
+    return Decoded((head or {}) | (tail or {}), start if tail is None else None, broken_head, has_events=True)
 
 
-def _head(data: bytes) -> tuple[dict[str, Any], int | None, bool]:
-    """Metadata before the events, the byte at which the first event may start, and whether the root is a list."""
-    first = re.search(rb"\S", data)
-    if first is None:
-        return {}, None, False
-    if first.group() == b"[":
-        return {}, first.end(), True
-    found = _EVENTS_KEY.search(data)
-    if first.group() != b"{" or found is None:
-        return {}, None, False
-    try:
-        return (
-            _plain(_decode_object(data[: found.start()].rstrip(_WHITESPACE).removesuffix(b",") + b"}")),
-            found.end(),
-            False,
-        )
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}, found.end(), False
-
-
-def _cut_before(data: bytes, limit: int, start: int) -> int | None:
-    """The last comma between two events in the window that ends at ``limit``."""
-    window = max(start, limit - _WINDOW_BYTES)
+def between_events(data: bytes, start: int, limit: int) -> int | None:
+    """The last comma between two events in the window that ends at ``limit`` and begins at ``start`` or later."""
     cut = None
-    for match in _BETWEEN_EVENTS.finditer(data, window, limit):
+    for match in _BETWEEN_EVENTS.finditer(data, max(start, limit - _WINDOW_BYTES), limit):
         cut = match.start(1)
     return cut
+
+
+def _find_events(data: bytes) -> tuple[int, int] | None:
+    """Where the metadata before the events ends (0 where the root is a list), and where the first event may begin."""
+    first = re.search(rb"\S", data)
+    if first is None or first.group() not in (b"[", b"{"):
+        return None
+    if first.group() == b"[":
+        return 0, first.end()
+    found = _EVENTS_KEY.search(data)
+    return (found.start(), found.end()) if found else None
+
+
+def _head(text: bytes) -> dict[str, Any] | None:
+    """The metadata in ``text``, which ends before the key ``traceEvents``; ``None`` when it does not parse."""
+    try:
+        return _plain(_decode_object(text.rstrip(_WHITESPACE).removesuffix(b",") + b"}"))
+    except MALFORMED:
+        return None
 
 
 def _tail(data: bytes, start: int, builder: ColumnsBuilder, *, root_is_list: bool) -> dict[str, Any] | None:
@@ -108,12 +111,12 @@ def _tail(data: bytes, start: int, builder: ColumnsBuilder, *, root_is_list: boo
         return None  # a piece failed far from the end: nothing to gain from parsing the rest in one go
     try:
         if root_is_list:
-            builder.add(_decode_events(b"[" + data[start:]))
+            builder.add(decode_events(b"[" + data[start:]))
             return {}
         rest = _decode_object(b'{"traceEvents":[' + data[start:])
-        builder.add(_decode_events(rest.pop("traceEvents")))
+        builder.add(decode_events(rest.pop("traceEvents")))
         return _plain(rest)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         return None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foretrace.errors import TraceError
+from foretrace.trace.schema import MALFORMED
 
 if TYPE_CHECKING:
     from foretrace.trace.source import Source
@@ -46,7 +47,7 @@ def no_events(source: Source) -> TraceError:
     named = f"`{source.path}`"
     try:
         root = msgspec.json.decode(source.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         return TraceError(f"{named} is no profiler trace: no JSON with `traceEvents`", hint=_EXPORT_HINT)
     if isinstance(root, dict):
         for keys, what, hint in _OBJECTS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from foretrace.trace import identify
 from foretrace.trace.builder import ColumnsBuilder
 from foretrace.trace.decode import decode
-from foretrace.trace.repair import salvage
+from foretrace.trace.repair import salvage, salvage_head
 from foretrace.trace.source import load
 
 if TYPE_CHECKING:
@@ -35,8 +35,14 @@ def read_trace(path: str | Path, *, progress: Callable[[int, int], None] | None 
     if not decoded.has_events:
         raise identify.no_events(source)
     metadata, notes = decoded.metadata, list(source.notes)
+    if decoded.broken_head is not None:
+        head, repairs = salvage_head(source.data[: decoded.broken_head])
+        metadata = head | metadata
+        notes += repairs
     if decoded.stopped_at is not None:
-        more, repairs = salvage(source.data, decoded.stopped_at, builder)
+        more, repairs = salvage(source.data, decoded.stopped_at, builder, path=source.path, progress=progress)
         metadata |= more
         notes += repairs
+    if not builder.events and source.data.lstrip()[:1] == b"[" and decoded.stopped_at is not None:
+        raise identify.no_events(source)
     return builder.build(source.path, metadata, notes)

@@ -9,7 +9,10 @@ Field names follow Kineto's ``output_json.cpp`` and PyTorch's ``profiler_kineto.
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct, field
+from msgspec import DecodeError, Raw, Struct, field
+
+MALFORMED = (DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that is not the JSON that was asked for."""
 
 NO_TEXT = Raw()
 """A value that the event does not have, where its bytes are kept."""
