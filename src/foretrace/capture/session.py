@@ -222,6 +222,7 @@ class Session:
             self._scopes.install()
         self._profiler = recording.new_profiler(schedule, stacks=options.stacks, memory=options.memory)
         self._left = schedule.steps
+        options.progress("profiling", 0, schedule.steps)  # never again: drawing a bar would be in the trace
         self._profiler.start()
         self._open_region()
 
@@ -232,8 +233,6 @@ class Session:
         if not self._left:
             self._synchronize()  # what the last step has queued belongs to it
         self._profiler.step()
-        total = self._options.schedule.steps
-        self._options.progress("profiling", total - self._left, total)
         if self._left:
             self._open_region()
         else:
