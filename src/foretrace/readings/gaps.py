@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.readings.calls import Call, calls
-from foretrace.readings.host import cpu_computing
+from foretrace.readings.host import compiling, cpu_computing, matching
 from foretrace.run import ROOT, Kind, Run
 from foretrace.run.categories import kind_of
 from foretrace.run.intervals import clip, covered_ns, merge
@@ -33,12 +33,9 @@ LATE = "launch-bound: call not begun"
 RUNNING = "launch-bound: call running"
 QUEUED = "launch-bound: on its way"
 AFTER = "after the last launch"
+CPU = "computing on the CPU"
 UNKNOWN = "not attributed"
 
-_COMPILE = re.compile(
-    r"dynamo$|.*\(dynamo_timed\)|entire_frame_compile|_compile\.compile|compile_fx|backend_compile|inductor_compile"
-    r"|fx_codegen_and_compile|create_aot_dispatcher|CachingAutotuner\.|async_compile|AutogradLazyBackwardCompile"
-)
 _DATA = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py.*__next__")
 _LAZY = re.compile(r"Lazy Function Loading|Runtime Triggered Module Loading|.*Module Loading")
 
@@ -99,19 +96,14 @@ def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
     return (
         ("profiler overhead", _overhead(run, lazy=False)),
         ("first use of a kernel", _overhead(run, lazy=True)),
-        ("compile", of(_matching(run, _COMPILE) & scopes)),
-        ("data loading", of(_matching(run, _DATA) & scopes)),
-        ("computing on the CPU", of(cpu_computing(run))),
+        ("compile", of(compiling(run))),
+        ("data loading", of(matching(run, _DATA) & scopes)),
+        (CPU, of(cpu_computing(run))),
         ("synchronize", of(kind == Call.WAIT)),
         ("copies", of(kind == Call.COPY)),
         ("allocator", of(np.isin(kind, (Call.ALLOCATE, Call.FREE)))),
         (UNKNOWN, _unseen(run, here)),
     )
-
-
-def _matching(run: Run, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-    codes = [code for code, name in enumerate(run.trace.tables.name) if pattern.match(name)]
-    return np.isin(run.trace.columns.name[run.host.row], codes)
 
 
 def _overhead(run: Run, *, lazy: bool) -> Intervals:

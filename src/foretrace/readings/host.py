@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from foretrace import stats
 from foretrace.ops import work
 from foretrace.readings.calls import Call, calls
 from foretrace.run import ROOT, Kind, Run
+from foretrace.run.intervals import merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = ("dims", "types", "concrete", "strides")
 _LONG_NS = 1_000_000
+_COMPILE = re.compile(
+    r"dynamo$|.*\(dynamo_timed\)|entire_frame_compile|_compile\.compile|compile_fx|backend_compile|inductor_compile"
+    r"|fx_codegen_and_compile|create_aot_dispatcher|CachingAutotuner\.|async_compile|AutogradLazyBackwardCompile"
+)
 _LAUNCHING = (Call.LAUNCH, Call.GRAPH, Call.COPY, Call.SET)
 
 
@@ -122,6 +128,18 @@ def launches_kernel(run: Run) -> NDArray[np.bool_]:
     return found
 
 
+def matching(run: Run, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    """Host slices whose name matches ``pattern`` from its start, [slices]."""
+    codes = [code for code, name in enumerate(run.trace.tables.name) if pattern.match(name)]
+    return np.isin(run.trace.columns.name[run.host.row], codes)
+
+
+@lru_cache(maxsize=2)
+def compiling(run: Run) -> NDArray[np.bool_]:
+    """Slices in which torch.compile traces, lowers, compiles or tunes, [slices]."""
+    return matching(run, _COMPILE) & (run.host.kind != Kind.LAUNCH)
+
+
 @lru_cache(maxsize=2)
 def cpu_computing(run: Run) -> NDArray[np.bool_]:
     """Operators that launched nothing although they compute: they ran on the CPU, [slices].
@@ -129,7 +147,7 @@ def cpu_computing(run: Run) -> NDArray[np.bool_]:
     Known by the table of ops, or by taking a millisecond or more of their own.
     """
     found = np.zeros(len(run.host), dtype=np.bool_)
-    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run))
+    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~compiling(run))
     for members in by_name(run, quiet):
         first = int(members[0])
         shapes, dtypes, concrete, strides = (run.op_argument(first, c) for c in _ARGUMENTS)
@@ -137,3 +155,47 @@ def cpu_computing(run: Run) -> NDArray[np.bool_]:
         computes = known is not None and bool(known.launches)
         found[members] = computes | (run.host.self_ns[members] >= _LONG_NS)
     return found
+
+
+def plain(run: Run, name: str) -> NDArray[np.bool_]:
+    """Which host slices are called ``name``, [slices]."""
+    return named(run, (name,))
+
+
+def costly_cpu_op(run: Run) -> tuple[str, int] | None:
+    """The op that computes longest on the CPU in the steps: its name and total nanoseconds; ``None`` without any.
+
+    Of nested ops that launch nothing the outermost is named.
+    """
+    computing = np.flatnonzero(cpu_computing(run) & in_scope(run))
+    if not len(computing):
+        return None
+    quiet = (run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~compiling(run)
+    outermost = computing
+    while True:
+        above = run.host.parent[outermost]
+        higher = (above != ROOT) & quiet[above]
+        if not higher.any():
+            break
+        outermost = np.where(higher, above, outermost)
+    totals = [(int(lengths(run, members).sum()), int(members[0])) for members in by_name(run, np.unique(outermost))]
+    total, first = max(totals)
+    return run.name(first), total
+
+
+@lru_cache(maxsize=2)
+def _busy(run: Run) -> tuple[Ints, Ints, Ints]:
+    start, end = merge(run.activities.start_ns, run.activities.end_ns)
+    return start, end, np.concatenate([[0], np.cumsum(end - start)])
+
+
+def busy_within(run: Run, start: Ints, end: Ints) -> Ints:
+    """How long the GPU was busy in each of the intervals, nanoseconds, [n]."""
+    busy_start, busy_end, total = _busy(run)
+
+    def until(at: Ints) -> Ints:
+        begun = np.searchsorted(busy_start, at, side="right")
+        over = np.maximum(busy_end[begun - 1] - at, 0) if len(busy_end) else 0
+        return total[begun] - np.where(begun > 0, over, 0)
+
+    return until(end) - until(start)

@@ -6,7 +6,7 @@ from typing import Any
 
 from foretrace.readings import gaps
 from foretrace.readings.base import Advice, Answer, Column, Reading
-from foretrace.readings.host import step_count
+from foretrace.readings.host import costly_cpu_op, step_count
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
 
@@ -57,7 +57,7 @@ def answer(run: Run) -> Answer | None:
         text = f"{sentence}; nobody can say why, as no launch is in the file."
         return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     verdict = _verdict(parts, high - low)
-    sentence += f"{_blame(run, low, high)}{_others(parts, idle)}." if idle else "."
+    sentence += f"{_blame(run, low, high)}{_others(run, parts, idle)}." if idle else "."
     return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
 
 
@@ -90,10 +90,13 @@ def _blame(run: Run, low: int, high: int) -> str:
     return ": " + ", ".join(texts) if texts else ""
 
 
-def _others(parts: dict[str, int], idle: int) -> str:
+def _others(run: Run, parts: dict[str, int], idle: int) -> str:
     """The causes besides launching that hold at least a twentieth of the idle time."""
     known = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND) and ns > idle / 20}
-    texts = [f"{cause} {duration(ns)}" for cause, ns in sorted(known.items(), key=lambda item: -item[1])]
+    costly = costly_cpu_op(run)
+    named = {gaps.CPU: f"{gaps.CPU} ({costly[0]})"} if costly is not None else {}
+    by_time = sorted(known.items(), key=lambda item: -item[1])
+    texts = [f"{named.get(cause, cause)} {duration(ns)}" for cause, ns in by_time]
     return "; of this " + ", ".join(texts) if texts else ""
 
 
@@ -121,7 +124,7 @@ def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
     if verdict == "data loading":
         text = "The step waits for its batch: more DataLoader workers, pin_memory and a larger prefetch_factor."
         return Advice(text, parts[verdict] // steps)
-    if verdict == "computing on the CPU":
+    if verdict == gaps.CPU:
         return Advice("Move the ops that compute on the CPU to the GPU, or out of the step.", parts[verdict] // steps)
     return None
 

@@ -79,10 +79,10 @@ def answer(run: Run) -> Answer | None:
     """
     if not len(run.activities):
         return None
-    found = launches(run)
-    if not len(found.call):
+    if not (run.activities.launch != ROOT).any():
         text = "Unknown: no GPU event has its launch in this file."
         return Answer("launch", ASK, text, verdict="unknown")
+    found = launches(run)
     skewed = int((found.latency_ns < 0).sum())
     starved = int((found.starved_ns > 0).sum())
     share = starved / len(found.call)

@@ -1,0 +1,143 @@
+"""What moves between host and device?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace import stats
+from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.host import a_step, lengths, step_count
+from foretrace.run import ROOT, Kind, Run
+from foretrace.units import duration, percent, plural, rate, size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+ASK = "What moves between host and device?"
+
+_SPOKEN = 3
+_SMALL_BYTES = 64 * 1024  # below this the latency of a copy hides its bandwidth
+_WORTH_SHARE = 0.01
+_WAYS = {
+    "HtoD": "from host to device",
+    "DtoH": "from device to host",
+    "DtoD": "on the device",
+    "PtoP": "between devices",
+    "HtoH": "on the host",
+}
+_WAY = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|Memcpy[HD]to[HD])")
+_COLUMNS = (
+    Column("name", "copy"),
+    Column("op", "op"),
+    Column("count", "a step", "count"),
+    Column("moved_bytes", "each", "bytes"),
+    Column("median_ns", "GPU µs", "ns"),
+    Column("held_ns", "CPU µs", "ns"),
+    Column("bytes_per_s", "rate", "byte_rate"),
+    Column("of_link", "of the link", "share"),
+)
+
+
+def answer(run: Run) -> Answer | None:
+    """Copies of the steps by way and op: bytes, time, rate against the host link, pinned or pageable; silent without.
+
+    Copies inside the device are counted, and spoken of only where nothing crosses the link. ``unknown`` where no copy
+    says how many bytes it moved.
+    """
+    a = run.activities
+    wanted = (a.kind == Kind.COPY) & ((a.step >= 0) if run.steps else np.ones(len(a), dtype=np.bool_))
+    copies = np.flatnonzero(wanted)
+    if not len(copies):
+        return None
+    rows = _rows(run, copies)
+    crossing = [row for row in rows if row["way"] in ("HtoD", "DtoH")]
+    told = crossing or rows
+    text = "; ".join(_spoken(run, row) for row in told[:_SPOKEN])
+    more = f"; {plural(len(told) - _SPOKEN, 'more kind')} in the table" if len(told) > _SPOKEN else ""
+    sentence = f"{text[:1].upper()}{text[1:]}{more}."
+    if not crossing:
+        sentence = f"Nothing crosses the link to the host. {sentence}"
+    inside = [row for row in rows if row not in crossing]
+    if crossing and inside:
+        moved = sum(row["total_bytes"] or 0 for row in inside) / step_count(run)
+        each = sum(row["count"] for row in inside)
+        sentence += f" {each:,.0f} copies {a_step(run)} stay on the device ({size(moved)})."
+    verdict = "pageable" if any(row["pageable"] for row in crossing) else "pinned" if crossing else "on-device"
+    if all(row["moved_bytes"] is None for row in rows):
+        verdict, sentence = "unknown", f"{sentence} The file does not say how many bytes were moved."
+    return Answer("copies", ASK, sentence, verdict, tuple(rows), _COLUMNS, _advice(run, crossing))
+
+
+def _rows(run: Run, copies: Ints) -> list[dict[str, Any]]:
+    a, columns = run.activities, run.trace.columns
+    ops = np.where(a.op[copies] != ROOT, columns.name[run.host.row[a.op[copies]]] if len(run.host) else ROOT, ROOT)
+    keys = np.stack([columns.name[a.row[copies]], ops, columns.moved_bytes[a.row[copies]]], axis=1)
+    every, places = np.unique(keys, axis=0, return_inverse=True)
+    rows = [_row(run, copies[places.ravel() == place]) for place in range(len(every))]
+    return sorted(rows, key=lambda row: -row["total_ns"])
+
+
+def _row(run: Run, members: Ints) -> dict[str, Any]:
+    a = run.activities
+    first = run.activity(int(members[0]))
+    took = a.end_ns[members] - a.start_ns[members]
+    calls = a.launch[members][(a.launch[members] != ROOT) & ~a.in_graph[members]]
+    held = lengths(run, calls)
+    moved, median = first.moved_bytes, stats.median(took.tolist()) or 0.0
+    per_second = moved / median * 1e9 if moved is not None and median else None
+    way = _WAY.search(first.name)
+    link = run.device.link_bytes_per_s if run.device is not None else None
+    large = moved is not None and moved >= _SMALL_BYTES
+    crosses = way is not None and way[1] in ("HtoD", "DtoH")
+    return {
+        "name": first.name,
+        "way": way[1] if way else None,
+        "pageable": "Pageable" in first.name,
+        "op": first.op,
+        "count": len(members) / step_count(run),
+        "moved_bytes": moved,
+        "total_bytes": moved * len(members) if moved is not None else None,
+        "median_ns": median,
+        "least_ns": int(took.min()),
+        "most_ns": int(took.max()),
+        "total_ns": int(took.sum()),
+        "held_ns": stats.median(held.tolist()),
+        "held_total_ns": int(held.sum()),
+        "bytes_per_s": per_second,
+        "of_link": per_second / link if per_second is not None and link and large and crosses else None,
+        "event": first.event,
+    }
+
+
+def _spoken(run: Run, row: dict[str, Any]) -> str:
+    what = size(row["moved_bytes"]) if row["moved_bytes"] is not None else "an unknown size"
+    where = _WAYS.get(row["way"] or "", row["name"])
+    if row["pageable"]:
+        where = where.replace("host", "pageable host memory")
+    of_link = f", {percent(row['of_link'], 1)} of the link" if row["of_link"] is not None else ""
+    speed = ""
+    if row["moved_bytes"] is not None and row["moved_bytes"] >= _SMALL_BYTES and row["median_ns"]:
+        speed = f" ({rate(row['moved_bytes'], row['median_ns'])}{of_link})"
+    count = f"{row['count']:,.2g}" if row["count"] < 1 else f"{row['count']:,.0f}"
+    return f"{count}× {a_step(run)} {what} {where}, {duration(row['median_ns'])} each{speed}"
+
+
+def _advice(run: Run, crossing: list[dict[str, Any]]) -> Advice | None:
+    """Pin what is copied from pageable memory, where it holds the CPU for a hundredth of the steps or more."""
+    held = sum(row["held_total_ns"] for row in crossing if row["pageable"] and row["way"] == "HtoD")
+    whole = sum(step.dur_ns for step in run.steps)
+    if not run.steps or held < _WORTH_SHARE * whole:
+        return None
+    text = (
+        "Copy from pinned memory with non_blocking=True (pin_memory in the DataLoader) if the host buffer is reused: "
+        "pinning a new buffer for each copy costs as much as it saves."
+    )
+    return Advice(text, held // len(run.steps))
+
+
+READING = Reading("copies", ASK, answer)
