@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = (
+    ("ladder", "foretrace.cli.ladder:ladder", "Walk the road from nn.Linear to a fused MLP, live or recorded."),
+    ("profile", "foretrace.cli.profile:profile", "Profile a module in several variants, or a script as it is."),
     ("read", "foretrace.cli.read:read", "Read a profiler trace in words."),
     ("kernel", "foretrace.cli.kernel:kernel", "Say what the name of a GPU kernel says."),
     ("explain", "foretrace.cli.explain:explain", "Explain a term: epilogue, split-K, guard, roofline…"),
@@ -42,6 +44,7 @@ def app() -> App:
         help="Guess first, then look: PyTorch performance in words, from code to kernel.",
         version=__version__,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=""),  # a flag has no --no-flag twin
     )
     for position, (name, where, line) in enumerate(COMMANDS):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from foretrace.cli.output import STDOUT, Output
 from foretrace.errors import InputError
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-def kernel(*names: str, out: Output = STDOUT) -> None:
+def kernel(*names: Annotated[str, Parameter(allow_leading_hyphen=True)], out: Output = STDOUT) -> None:
     """Say what the name of a GPU kernel says.
 
     What the name does not say is left out (null in JSON); a name that no grammar knows is called unknown.
@@ -34,5 +36,7 @@ def _lines(names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if name == "-":
             yield from filter(None, (line.strip() for line in sys.stdin))
+        elif name.startswith("-"):  # `-` had to be let through, and with it everything like it
+            raise InputError(f"Unknown option: {name}.", hint="`foretrace kernel --help` shows what it takes")
         else:
             yield name

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for files that take a while; nothing where stderr is no terminal."""
+"""Progress on stderr for what takes a while."""
 
 from __future__ import annotations
 
@@ -33,3 +33,28 @@ def reading() -> Iterator[Callable[[int, int], None] | None]:
         yield advance
     finally:
         bar.stop()
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str, int, int], None]]:
+    """A callback (what is being done, how much is done, how much there is) that says so on stderr.
+
+    At a terminal one line is redrawn; elsewhere each new thing that is being done is one line.
+    """
+    if not sys.stderr.isatty():
+        told: set[str] = set()
+
+        def tell(what: str, _done: int, _total: int) -> None:
+            if what not in told:
+                told.add(what)
+                sys.stderr.write(f"{what} …\n")
+
+        yield tell
+        return
+    from rich.console import Console  # noqa: PLC0415 - only people at a terminal wait for it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)

@@ -55,7 +55,7 @@ def _table(table: Table) -> str:
             _row(["---" if column.unit == "text" else "---:" for column in columns]),
             *(_row([_escaped(cell(row.get(c.key), c.unit)) for c in columns]) for row in table.rows),
         ]
-    title = [_paragraph(table.title), ""] if table.title else []
+    title = [f"**{_escaped(table.title)}**", ""] if table.title else []
     return "\n".join([*title, *lines, *(["", _paragraph(table.more)] if table.more else [])])
 
 

@@ -1,0 +1,32 @@
+"""Small traces by hand, in Kineto's own form."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from foretrace.run import Run, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Callable[..., Run]:
+    """Rows (category, name, start µs, duration µs, thread, arguments) → their checked run."""
+
+    def build(*rows: tuple[Any, ...], **metadata: Any) -> Run:  # noqa: ANN401 - the JSON edge
+        events = [
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur, "args": args}
+            for cat, name, start, dur, tid, args in rows
+        ]
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps({**metadata, "traceEvents": events}))
+        run = read(path)
+        run.check()
+        return run
+
+    return build
