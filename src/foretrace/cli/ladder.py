@@ -42,7 +42,7 @@ def ladder(
     Args:
         part: The linear layer, the GeGLU MLP, or both.
         device: Where to run; `auto` takes a GPU where PyTorch sees one.
-        recorded: Walk the traces recorded on an H200 that come with foretrace; nothing runs here, and no torch is needed.
+        recorded: Walk the H200 traces that come with foretrace; nothing runs here, and no torch is needed.
         traces: Folder for the traces and the report; `traces/ladder` unless given.
         batch: Rows of the linear layer (1024), or sequences of the MLP (64; 4 on a CPU).
         seq: Tokens of each sequence.

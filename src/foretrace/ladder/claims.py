@@ -183,7 +183,10 @@ def occupancy_launches() -> Claim:
         queried = sum(kernel.queries for kernel in gemms)
         expected = queried == len(gemms) and set(calls) == {"cudaLaunchKernel"}
         shown = ", ".join(f"{count} × `{call}`" for call, count in calls.items())
-        return _verdict(expected and bool(gemms)), f"{shown}; {plural(queried, 'occupancy query', 'occupancy queries')}"
+        seen = f"{shown}; {plural(queried, 'occupancy query', 'occupancy queries')}"
+        if not expected and any(kernel.identity.cluster for kernel in gemms):
+            seen += "; kernels with thread-block clusters are launched through the Ex call"
+        return _verdict(expected and bool(gemms)), seen
 
     return Claim("each GEMM asks for its occupancy and is launched by `cudaLaunchKernel` (an A100 does)", hold)
 
@@ -194,7 +197,7 @@ def surprises(facts: Facts) -> tuple[str, ...]:
     if facts.memsets:
         owners = Counter(kernel.op for kernel in facts.kernels for _ in range(kernel.memsets))
         for op, count in owners.items():
-            found.append(f"{plural(count, 'memset')} a step before kernels of `{op}`")
+            found.append(f"{plural(count, 'memset')} a step before kernels of `{op}`: the library asks for them")
         rest = facts.memsets - sum(owners.values())
         if rest > 0:
             found.append(f"{plural(rest, 'memset')} a step that belong to no kernel's operator")

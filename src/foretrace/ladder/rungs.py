@@ -19,6 +19,7 @@ class Rung:
         name: Slug, also the stem of its trace.
         part: ``linear`` or ``mlp``, as the command line names them.
         title: What is run, in words.
+        setup: The same in a few words.
         factory: Name of the factory in `foretrace.ladder.models`.
         variant: The capture variant that runs it.
         recorded: File of the recorded trace in the package.
@@ -29,6 +30,7 @@ class Rung:
     name: str
     part: str
     title: str
+    setup: str
     factory: str
     variant: str
     recorded: str
@@ -41,6 +43,7 @@ RUNGS: tuple[Rung, ...] = (
         "linear_eager",
         "linear",
         "nn.Linear with a bias, eager",
+        "linear eager",
         "linear",
         "eager",
         "linear_1024x32x64_eager.json.gz",
@@ -55,6 +58,7 @@ RUNGS: tuple[Rung, ...] = (
         "linear_compiled",
         "linear",
         "nn.Linear with a bias, torch.compile",
+        "linear compile",
         "linear",
         "compile",
         "linear_1024x32x64_compiled.json.gz",
@@ -70,6 +74,7 @@ RUNGS: tuple[Rung, ...] = (
         "mlp_eager",
         "mlp",
         "GeGLU MLP, eager",
+        "MLP eager",
         "geglu",
         "eager",
         "mlp_64x128x768x3072_eager.json.gz",
@@ -84,6 +89,7 @@ RUNGS: tuple[Rung, ...] = (
         "mlp_compiled",
         "mlp",
         "GeGLU MLP, torch.compile",
+        "MLP compile",
         "geglu",
         "compile",
         "mlp_64x128x768x3072_compiled.json.gz",
@@ -100,6 +106,7 @@ RUNGS: tuple[Rung, ...] = (
         "mlp_liger",
         "mlp",
         "GeGLU MLP, hand-tuned (Liger)",
+        "MLP Liger",
         "liger",
         "eager",
         "mlp_64x128x768x3072_liger.json.gz",

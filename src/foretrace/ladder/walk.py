@@ -64,7 +64,7 @@ def _walk(part: str, trace: Callable[[Rung], Path]) -> tuple[tuple[report.Rung, 
             path = trace(rung)
         except ForetraceError as error:
             why = f"{error.message} ({error.hint})" if error.hint else error.message
-            rungs.append(report.Rung(rung.name, rung.title, skipped=why))
+            rungs.append(report.Rung(rung.name, rung.title, rung.setup, skipped=why))
             continue
         run = read(path)
         runs.append(run)
@@ -80,6 +80,7 @@ def _report(rung: Rung, run: Run, facts: Facts, walked: Mapping[str, Facts], pat
     return report.Rung(
         name=rung.name,
         title=rung.title,
+        setup=rung.setup,
         trace=path,
         guesses=tuple(report.Guess(f.claim, f.verdict, f.why) for f in findings),
         surprises=claims.surprises(facts),
@@ -112,17 +113,15 @@ def _gpu_change(before: Facts | None, now: Facts) -> str:
     if before is None:
         return plural(len(now.kernels), "kernel")
     old, new = [k.name for k in before.kernels], [k.name for k in now.kernels]
-    if old == new:
-        return "nothing: the same kernels"
-    added = [k.identity.short for k in now.kernels if k.name not in old]
+    added = [k for k in now.kernels if k.name not in old]
     removed = sum(name not in new for name in old)
-    same = sum(name in old for name in new)
-    return f"{removed} → {', '.join(added) or 'none'}; {same} unchanged"
+    if not added and not removed:
+        return "the same kernels"
+    families = ", ".join(dict.fromkeys(k.identity.family for k in added))
+    return f"{removed} → {len(added)} {families}, {len(new) - len(added)} same"
 
 
 def _cpu_change(before: Facts | None, now: Facts) -> str:
     if before is None:
         return plural(now.ops.total(), "op")
-    gone = sum((before.ops - now.ops).values())
-    added = sum((now.ops - before.ops).values())
-    return f"{plural(gone, 'op')} gone, {added} added"
+    return f"−{(before.ops - now.ops).total()} +{(now.ops - before.ops).total()} ops"

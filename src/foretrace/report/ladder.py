@@ -42,7 +42,7 @@ class Rung:
     """One rung of the road.
 
     Attributes:
-        name, title: Slug and words.
+        name, title, setup: Slug, words, and few words.
         trace: The trace that was read; ``None`` when the rung was skipped.
         skipped: Why there is none, and what would bring it.
         guesses: The claims and their verdicts.
@@ -55,6 +55,7 @@ class Rung:
 
     name: str
     title: str
+    setup: str
     trace: str | None = None
     skipped: str | None = None
     guesses: tuple[Guess, ...] = ()
@@ -122,12 +123,7 @@ def _rung(position: int, rung: Rung) -> list[Block]:
     blocks: list[Block] = [Title(f"{position}  {rung.title}")]
     if rung.skipped is not None:
         return [*blocks, Note(f"Skipped: {rung.skipped}")]
-    blocks.append(
-        Table(
-            (Column("claim", "guess"), Column("verdict", "verdict"), Column("why", "what is there")),
-            [asdict(guess) for guess in rung.guesses],
-        )
-    )
+    blocks.append(Listing("Guessed, then looked", tuple(_guess(guess) for guess in rung.guesses)))
     if rung.surprises:
         blocks.append(Listing("Surprises", tuple(Item(text) for text in rung.surprises)))
     if rung.kernels:
@@ -135,28 +131,31 @@ def _rung(position: int, rung: Rung) -> list[Block]:
     return blocks
 
 
+def _guess(guess: Guess) -> Item:
+    return Item(f"{guess.verdict}: {guess.claim}. Seen: {guess.why}")
+
+
 def _kernels(kernels: Sequence[KernelRow]) -> Table:
     columns = [Column("module", "module")] if any(kernel.module for kernel in kernels) else []
     columns += [
-        Column("chain", "op ▸ chain"),
+        Column("op", "op"),
         Column("launch", "launched by"),
         Column("kernel", "kernel"),
         Column("dur_ns", "µs", "ns"),
     ]
-    rows = [{**asdict(kernel), "chain": " ▸ ".join(kernel.chain)} for kernel in kernels]
-    return Table(tuple(columns), rows, title="The last step")
+    return Table(tuple(columns), [asdict(kernel) for kernel in kernels], title="The last step")
 
 
 def _summary(rungs: Sequence[Rung]) -> Table:
     return Table(
         (
-            Column("title", "setup"),
+            Column("setup", "setup"),
             Column("on_gpu", "on the GPU"),
             Column("on_cpu", "on the CPU"),
             Column("kernels_per_step", "kernels", "count"),
             Column("gpu_ns", "GPU µs", "ns"),
             Column("cpu_ns", "CPU µs", "ns"),
-            Column("first_call_ns", "first call µs", "ns"),
+            Column("first_call_ns", "1st call µs", "ns"),
         ),
-        [asdict(rung) for rung in rungs],
+        [asdict(rung) for rung in rungs if rung.skipped is None],
     )
