@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from foretrace.devices import find
-from foretrace.run import environment, regions
-from foretrace.run.categories import DEVICE, HOST, Kind, kind_of
+from foretrace.run import environment, notes, ranks, regions, steps
+from foretrace.run.categories import DEVICE, HOST, Kind, kinds
 from foretrace.run.links import link
-from foretrace.run.model import STEP_PREFIX, Activities, Host, Run, Step
+from foretrace.run.model import Activities, Host, Run, Step
 from foretrace.run.tree import ROOT, nearest, nest, self_times
 from foretrace.trace import LOST
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+_CALLS_AT_ONCE = 16
+"""How many threads' calls are looked through for the one that a piece of overhead lies in."""
+
+
 def build(trace: Trace, device: Device | None = None) -> Run:
     """Understand a trace.
 
@@ -32,27 +37,29 @@ def build(trace: Trace, device: Device | None = None) -> Run:
         trace: What `foretrace.trace.read_trace` gave.
         device: Ceilings to use instead of those found by the device's name.
     """
-    kinds = np.array([kind_of(c) for c in trace.tables.category] or [Kind.OTHER], dtype=np.int8)[trace.columns.category]
+    kind = kinds(trace)
     timed = trace.columns.start_ns != LOST
-    host = _host(trace, np.flatnonzero(np.isin(kinds, HOST) & timed), kinds)
-    steps = _steps(trace, host)
-    activities = _activities(trace, host, np.flatnonzero(np.isin(kinds, DEVICE) & timed), kinds, steps)
-    return Run(
+    host = _host(trace, np.flatnonzero(np.isin(kind, HOST) & timed), kind)
+    marks = steps.usable(trace, host, steps.marks(trace, host))
+    activities = _activities(trace, host, np.flatnonzero(np.isin(kind, DEVICE) & timed), kind, marks)
+    run = Run(
         trace=trace,
         host=host,
         activities=activities,
         steps=tuple(
-            Step(name, number, slice_, start, end, np.flatnonzero(activities.step == position))
-            for position, (name, number, slice_, start, end) in enumerate(steps)
+            Step(mark.name, mark.number, mark.slice, mark.start_ns, mark.end_ns, np.flatnonzero(activities.step == i))
+            for i, mark in enumerate(marks)
         ),
         device=device or _device(trace),
         environment=environment.beside(trace.path),
         notes=trace.notes,
     )
+    return replace(run, notes=(*trace.notes, *notes.of(run)))
 
 
 def _device(trace: Trace) -> Device | None:
-    for properties in trace.metadata.get("deviceProperties") or []:
+    listed = trace.metadata.get("deviceProperties")
+    for properties in listed if isinstance(listed, list) else ():
         if isinstance(properties, dict) and isinstance(properties.get("name"), str):
             return find(properties["name"], properties)
     return None
@@ -63,6 +70,12 @@ def _host(trace: Trace, rows: Ints, kinds: NDArray[np.int8]) -> Host:
     start = columns.start_ns[rows]
     end = start + np.maximum(columns.dur_ns[rows], 0)
     thread = columns.process[rows].astype(np.int64) * (len(trace.tables.thread) + 1) + columns.thread[rows]
+    calls = np.flatnonzero(kinds[rows] == Kind.LAUNCH)
+    overhead, around = _overhead(trace, kinds, start[calls], end[calls])
+    rows = np.concatenate([rows, overhead])
+    start = columns.start_ns[rows]
+    end = start + np.maximum(columns.dur_ns[rows], 0)
+    thread = np.concatenate([thread, thread[calls[around]]])
     order = np.lexsort((rows, -end, start, thread))
     rows, start, end, thread = rows[order], start[order], end[order], thread[order]
     kind = kinds[rows]
@@ -84,17 +97,23 @@ def _host(trace: Trace, rows: Ints, kinds: NDArray[np.int8]) -> Host:
     )
 
 
-def _steps(trace: Trace, host: Host) -> list[tuple[str, int, int, int, int]]:
-    """(name, number, slice, start, end) of every step marker, in order of time."""
-    found = []
-    marks = [i for i, name in enumerate(trace.tables.name) if name.startswith(STEP_PREFIX)]
-    annotations = np.isin(trace.columns.name[host.row], marks) & (host.kind == Kind.ANNOTATION)
-    for slice_ in np.flatnonzero(annotations).tolist():
-        name = trace.name(int(host.row[slice_]))
-        number = name.removeprefix(STEP_PREFIX)
-        if number.isdecimal():
-            found.append((name, int(number), slice_, int(host.start_ns[slice_]), int(host.end_ns[slice_])))
-    return sorted(found, key=lambda step: step[3])
+def _overhead(trace: Trace, kinds: NDArray[np.int8], start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Rows of the profiler's own work that lie inside a call, and the position of that call in ``start``, ``end``.
+
+    The file gives them a thread of their own; inside the call they show what the call itself cost.
+    """
+    columns = trace.columns
+    rows = np.flatnonzero((kinds == Kind.OVERHEAD) & (columns.start_ns != LOST) & (columns.dur_ns > 0))
+    begins, lengths = columns.start_ns[rows], columns.dur_ns[rows]
+    order = np.argsort(start, kind="stable")
+    last = np.searchsorted(start[order], begins, side="right") - 1
+    around = np.full(len(rows), ROOT, dtype=np.int64)
+    for back in range(_CALLS_AT_ONCE):
+        open_ = np.flatnonzero((around == ROOT) & (last - back >= 0))
+        call = order[last[open_] - back]
+        holds = (end[call] >= begins[open_] + lengths[open_]) & (end[call] - start[call] > lengths[open_])
+        around[open_[holds]] = call[holds]
+    return rows[around != ROOT], around[around != ROOT]
 
 
 def _activities(
@@ -102,20 +121,12 @@ def _activities(
     host: Host,
     rows: Ints,
     kinds: NDArray[np.int8],
-    steps: list[tuple[str, int, int, int, int]],
+    marks: list[steps.Mark],
 ) -> Activities:
     columns = trace.columns
     rows = rows[np.argsort(columns.start_ns[rows], kind="stable")]
     start = columns.start_ns[rows]
     launch = link(trace, host, rows)
-    linked = launch != ROOT
-    launched_at = np.where(linked, host.start_ns[launch] if len(host) else 0, -1)
-    step = np.full(len(rows), -1, dtype=np.int64)
-    if steps:
-        starts, ends = (np.array([s[i] for s in steps], dtype=np.int64) for i in (3, 4))
-        at = np.searchsorted(starts, launched_at, side="right") - 1
-        inside = linked & (at >= 0) & (launched_at < ends[at])
-        step[inside] = at[inside]
     return Activities(
         row=rows,
         kind=kinds[rows],
@@ -125,11 +136,22 @@ def _activities(
         device=columns.device[rows],
         launch=launch,
         op=_through(host.op, launch),
-        region=regions.of_launches(host, launch, [s[2] for s in steps]),
+        region=_regions(trace, host, launch, marks),
         module=_through(host.module, launch),
-        step=step,
+        step=steps.of_launches(trace, host, launch, marks),
         in_graph=_in_graph(trace, host, launch) | (columns.graph[rows] > 0),
     )
+
+
+def _regions(trace: Trace, host: Host, launch: Ints, marks: list[steps.Mark]) -> Ints:
+    """The region of each launch, looked for among the steps of its own rank."""
+    slices = np.array([mark.slice for mark in marks], dtype=np.int64)
+    rank = ranks.groups(trace, host.row)
+    found = np.full(len(launch), ROOT, dtype=np.int64)
+    for one in np.unique(rank).tolist():
+        ours = np.flatnonzero((launch != ROOT) & (rank[launch] == one))
+        found[ours] = regions.of_launches(host, launch[ours], slices[rank[slices] == one].tolist())
+    return found
 
 
 def _through(values: Ints, launch: Ints) -> Ints:

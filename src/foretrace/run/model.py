@@ -14,7 +14,7 @@ import numpy as np
 
 from foretrace.names import decode
 from foretrace.run import invariants
-from foretrace.run.categories import Kind
+from foretrace.run.categories import Kind, backend
 from foretrace.run.intervals import union_ns
 from foretrace.run.tree import ROOT
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Codes = NDArray[np.int8]
 
-STEP_PREFIX = "ProfilerStep#"
 MODULE_PREFIX = "nn.Module: "
 """How both PyTorch's Python stacks and foretrace's capture name a module's scope."""
 
@@ -160,10 +159,16 @@ class Run:
 
     @property
     def device_name(self) -> str | None:
-        """The GPU's name in the trace's header, whatever the catalogue knows of it."""
-        properties = self.trace.metadata.get("deviceProperties") or []
+        """The GPU's name in the trace's header, whatever the catalogue knows of it; else the kind of device."""
+        listed = self.trace.metadata.get("deviceProperties")
+        properties = listed if isinstance(listed, list) else []
         names = {str(p["name"]) for p in properties if isinstance(p, dict) and p.get("name")}
-        return " + ".join(sorted(names)) or None
+        return " + ".join(sorted(names)) or backend(self.trace)
+
+    @property
+    def repaired(self) -> bool:
+        """Whether something of the file had to be mended or could not be read: what ``--strict`` refuses."""
+        return any(note.partial for note in self.notes)
 
     @property
     def rank(self) -> int | None:
