@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,7 +17,6 @@ from foretrace.run import build
 from foretrace.trace import read_trace
 
 if TYPE_CHECKING:
-    from foretrace.devices import Device
     from foretrace.run import Run
 
 
@@ -52,7 +50,7 @@ def read(
     del no_cache  # nothing is kept yet
     trace, ask = _apart(trace, ask)
     out.check()
-    device = _device(device_spec)
+    device = devices.resolve(device_spec) if device_spec is not None else None
     with reading() as progress:
         run = build(read_trace(trace, progress=progress), device)
     if strict:
@@ -74,19 +72,6 @@ def _apart(trace: str | None, ask: tuple[str, ...]) -> tuple[str, tuple[str, ...
     if trace is None:
         raise InputError("no trace was given", hint="`foretrace read TRACE`; `foretrace read --help` shows the options")
     return trace, ask
-
-
-def _device(spec: str | None) -> Device | None:
-    if spec is None:
-        return None
-    if spec.endswith(".toml"):
-        return devices.load_spec(Path(spec))
-    found = devices.find(spec)
-    if found is None:
-        raise InputError(
-            f"no device `{spec}` in the catalogue", hint="`foretrace devices` lists it; or give a .toml file"
-        )
-    return found
 
 
 def _refuse_partial(run: Run) -> None:

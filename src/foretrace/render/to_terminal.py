@@ -47,7 +47,7 @@ def _block(block: Block, width: int, styles: dict[str, tuple[str, str]]) -> list
         case Table():
             return _table(block, width, styles)
         case Listing(title, items, numbered):
-            marks = [f"{i}  " if numbered else "" for i in range(1, len(items) + 1)]
+            marks = [f"{i:>{len(str(len(items)))}}  " if numbered else "" for i in range(1, len(items) + 1)]
             lines = [line for mark, item in zip(marks, items, strict=True) for line in _item(mark, item, width)]
             return [*_emphasised([visible(title)], styles["bold"]), *lines]
         case Fields(pairs):

@@ -53,15 +53,18 @@ class _Row:
 
     def shown(self, run: Run) -> dict[str, Any]:
         row = {"kernel": self.kernel, "op": self.op, "times": self.times, "time_ns": self.time_ns}
-        return {**row, **_against_limit(run, np.array(self.activities))}
+        return {**row, **_against_limit(run, np.array(self.activities), self.time_ns)}
 
 
-def _against_limit(run: Run, activities: NDArray[np.int64]) -> dict[str, Any]:
-    """Which ceiling these activities meet, how near they come and at what rate; nothing where that is not known."""
+def _against_limit(run: Run, activities: NDArray[np.int64], time_ns: float) -> dict[str, Any]:
+    """Which ceiling these activities meet, how near they come and at what rate; nothing where that is not known.
+
+    Their work over the steps is divided by the steps and by ``time_ns``, so that the row agrees with its own time.
+    """
     every = costs(run)
     bounds = np.unique(every.bound[activities])
     bound = BOUNDS[int(bounds[0])] if len(bounds) == 1 else "unknown"
-    took_ns = int((run.activities.end_ns - run.activities.start_ns)[activities].sum())
+    took_ns = time_ns * len(periods(run))
     if bound == "unknown" or not took_ns:
         return {}
     if bound not in _CEILINGS:
