@@ -5,6 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foretrace.errors import InputError
+from foretrace.readings import (
+    chain,
+    collectives,
+    copies,
+    graphs,
+    idle,
+    launch,
+    memory,
+    metadata,
+    modules,
+    queries,
+    steps,
+    streams,
+    syncs,
+    window,
+)
 from foretrace.readings.base import Advice, Answer, Column, Reading
 
 if TYPE_CHECKING:
@@ -12,7 +28,22 @@ if TYPE_CHECKING:
 
     from foretrace.run import Run
 
-READINGS: tuple[Reading, ...] = ()
+READINGS: tuple[Reading, ...] = (
+    window.READING,
+    steps.READING,
+    chain.READING,
+    metadata.READING,
+    queries.READING,
+    launch.READING,
+    idle.READING,
+    modules.READING,
+    memory.READING,
+    graphs.READING,
+    syncs.READING,
+    copies.READING,
+    streams.READING,
+    collectives.READING,
+)
 
 
 def ask(run: Run, questions: Sequence[str] = ()) -> tuple[Answer, ...]:

@@ -70,7 +70,8 @@ def named(run: Run, names: Iterable[str]) -> NDArray[np.bool_]:
     """Which host slices have one of ``names``, [slices]."""
     wanted = set(names)
     codes = [code for code, name in enumerate(run.trace.tables.name) if name in wanted]
-    return np.isin(run.trace.columns.name[run.host.row], codes)
+    found: NDArray[np.bool_] = np.isin(run.trace.columns.name[run.host.row], codes)
+    return found
 
 
 def events(run: Run, slices: Ints) -> list[int]:
@@ -131,13 +132,15 @@ def launches_kernel(run: Run) -> NDArray[np.bool_]:
 def matching(run: Run, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
     """Host slices whose name matches ``pattern`` from its start, [slices]."""
     codes = [code for code, name in enumerate(run.trace.tables.name) if pattern.match(name)]
-    return np.isin(run.trace.columns.name[run.host.row], codes)
+    found: NDArray[np.bool_] = np.isin(run.trace.columns.name[run.host.row], codes)
+    return found
 
 
 @lru_cache(maxsize=2)
 def compiling(run: Run) -> NDArray[np.bool_]:
     """Slices in which torch.compile traces, lowers, compiles or tunes, [slices]."""
-    return matching(run, _COMPILE) & (run.host.kind != Kind.LAUNCH)
+    found: NDArray[np.bool_] = matching(run, _COMPILE) & (run.host.kind != Kind.LAUNCH)
+    return found
 
 
 @lru_cache(maxsize=2)

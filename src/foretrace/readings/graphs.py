@@ -1,0 +1,194 @@
+"""What ran inside CUDA graphs?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace import stats
+from foretrace.readings.base import Answer, Column, Reading
+from foretrace.readings.calls import Call, calls
+from foretrace.readings.host import a_step, in_scope, lengths, named, per_step, step_count
+from foretrace.run import ROOT, Kind, Run
+from foretrace.units import duration, percent, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+ASK = "What ran inside CUDA graphs?"
+
+_MOST_ROWS = 60
+_LATE_NS = 100_000  # a wait that outlasts the recorded nodes by this much waited for something else
+_COPY_OPS = ("aten::_foreach_copy_", "aten::copy_")
+_COLUMNS = (
+    Column("order", "node", "count"),
+    Column("kernel", "kernel"),
+    Column("put_to", "put to (inferred)"),
+    Column("median_ns", "µs", "ns"),
+    Column("share", "of GPU busy", "share"),
+)
+
+
+def answer(run: Run) -> Answer | None:
+    """Graph launches, the nodes of each, and what runs beside them for a graph's sake; silent without graph launches.
+
+    A node carries no op: each is put to one by its name and its place in the graph, which is inferred and says so.
+    ``unknown`` where graph launches own no GPU event.
+    """
+    kind = calls(run)
+    launches = np.flatnonzero((kind == Call.GRAPH) & in_scope(run))
+    if not len(launches):
+        return None
+    nodes = _nodes(run)
+    owned = [nodes.get(int(launch), []) for launch in launches]
+    if not any(owned):
+        return _unknown(run, launches)
+    graphs: dict[tuple[int, ...], list[list[int]]] = {}
+    for members in owned:
+        if members:
+            codes = run.trace.columns.name[run.activities.row[members]]
+            graphs.setdefault(tuple(codes.tolist()), []).append(members)
+    rows = [row for launches_of in graphs.values() for row in _rows(run, launches_of)]
+    parts = [_launched(run, launches, owned, len(graphs)), _static_copy(run, launches), _partial(run, launches, nodes)]
+    sentence = " ".join(part for part in parts if part)
+    return Answer("graphs", ASK, sentence, "graph", tuple(rows[:_MOST_ROWS]), _COLUMNS)
+
+
+def _nodes(run: Run) -> dict[int, list[int]]:
+    """Graph launch → its activities in order of time."""
+    a = run.activities
+    inside = np.flatnonzero(a.in_graph & (a.launch != ROOT))
+    inside = inside[np.argsort(a.launch[inside], kind="stable")]
+    launches, starts = np.unique(a.launch[inside], return_index=True)
+    parts = np.split(inside, starts[1:]) if len(inside) else []
+    return {int(launch): part.tolist() for launch, part in zip(launches, parts, strict=True)}
+
+
+def _launched(run: Run, launches: Ints, owned: list[list[int]], graphs: int) -> str:
+    kinds = [run.activities.kind[members] for members in owned if members]
+    inside = [_counted(kind) for kind in kinds]
+    what = inside[0] if len(set(inside)) == 1 else f"{plural(sum(len(k) for k in kinds), 'GPU event')} in all"
+    busy = stats.median([run.busy_ns(np.array(members)) for members in owned if members]) or 0.0
+    cpu = stats.median(lengths(run, launches).tolist()) or 0.0
+    count = per_step(run, launches)
+    which = f" of {plural(graphs, 'graph')}" if graphs > 1 else ""
+    return (
+        f"{plural(round(count), 'graph launch', 'graph launches')}{which} {a_step(run)}, {duration(cpu)} of CPU each; "
+        f"one launch = {what}, {duration(busy)} of GPU. Nodes are put to their ops by name and order (inferred)."
+    )
+
+
+def _counted(kinds: NDArray[np.int8]) -> str:
+    parts = ((Kind.KERNEL, "kernel", "kernels"), (Kind.SET, "set", "sets"), (Kind.COPY, "copy", "copies"))
+    counts = [(int((kinds == kind).sum()), one, many) for kind, one, many in parts]
+    return " + ".join(plural(n, one, many) for n, one, many in counts if n)
+
+
+def _rows(run: Run, launches: Sequence[list[int]]) -> list[dict[str, Any]]:
+    """One row a node, over all launches of the same graph."""
+    a = run.activities
+    busy = run.busy_ns()
+    names = _put_to(run, launches[0])
+    rows = []
+    for place, members in enumerate(zip(*launches, strict=True)):
+        took = (a.end_ns[list(members)] - a.start_ns[list(members)]).tolist()
+        first = members[0]
+        rows.append(
+            {
+                "order": place + 1,
+                "kernel": run.identity(first).short,
+                "name": run.activity_name(first),
+                "put_to": names[place],
+                "inferred": True,
+                "median_ns": stats.median(took),
+                "launches": len(members),
+                "share": sum(took) / busy,
+                "event": int(run.trace.columns.index[a.row[first]]),
+            }
+        )
+    return rows
+
+
+def _put_to(run: Run, nodes: list[int]) -> list[str | None]:
+    """What each node of a graph belongs to, by its name and its place."""
+    identities = [run.identity(node) for node in nodes]
+    products = sum(identity.op_class == "gemm" for identity in identities)
+    found: list[str | None] = []
+    number = 0
+    for place, identity in enumerate(identities):
+        if identity.op_class == "gemm":
+            number += 1
+            found.append(f"GEMM {number} of {products}")
+        elif identity.op_class == "gemm-helper":
+            found.append(f"GEMM {number} of {products}" if number else None)
+        elif run.activities.kind[nodes[place]] == Kind.SET:
+            follows = place + 1 < len(nodes) and identities[place + 1].op_class == "gemm"
+            found.append(f"GEMM {number + 1} of {products}" if follows else None)
+        elif identity.fused_ops:
+            found.append(" + ".join(identity.fused_ops))
+        else:
+            found.append(identity.op_class if identity.op_class not in ("unknown", "other") else None)
+    return found
+
+
+def _static_copy(run: Run, launches: Ints) -> str:
+    """The copy kernels that bring inputs to a graph's fixed addresses: same call, before the launch, outside it."""
+    a, host = run.activities, run.host
+    beside = np.flatnonzero((a.kind != Kind.SET) & ~a.in_graph & (a.op != ROOT))
+    of_copy = beside[named(run, _COPY_OPS)[a.op[beside]]]
+    callers = np.setdiff1d(host.parent[launches], [ROOT])
+    mine = of_copy[np.isin(host.parent[a.op[of_copy]], callers)]
+    if not len(mine):
+        return ""
+    took = int((a.end_ns[mine] - a.start_ns[mine]).sum())
+    each = duration(took / len(mine))
+    count = plural(round(len(mine) / step_count(run)) or 1, "copy", "copies")
+    one_kernel = count == "1 copy" and bool((a.kind[mine] == Kind.KERNEL).all())
+    by = f"a copy kernel ({each})" if one_kernel else f"{count} ({each} each)"
+    return f"Outside the graph {by} fills the static input: {percent(took, run.busy_ns())} of GPU busy."
+
+
+def _partial(run: Run, launches: Ints, nodes: dict[int, list[int]]) -> str:
+    """Say so where the host waited for a graph much longer than its recorded nodes ran (conditional nodes)."""
+    kind, host, a = calls(run), run.host, run.activities
+    waits = np.flatnonzero(kind == Call.WAIT)
+    events = np.union1d(waits, launches)
+    after = np.searchsorted(events, launches, side="right")
+    for launch, place in zip(launches.tolist(), after.tolist(), strict=True):
+        wait = int(events[place]) if place < len(events) else launch
+        if kind[wait] != Call.WAIT or host.thread[wait] != host.thread[launch] or launch not in nodes:
+            continue
+        done = a.end_ns[a.end_ns <= host.end_ns[wait]]
+        unseen = int(host.end_ns[wait]) - int(max(a.end_ns[nodes[launch]].max(), done.max(initial=0)))
+        if unseen > max(_LATE_NS, run.busy_ns(np.array(nodes[launch]))):
+            return (
+                f"The host waited {duration(unseen)} beyond the last recorded node of a graph: nodes are missing "
+                "from the file (of conditional nodes only one pass is recorded), and GPU busy is a lower bound."
+            )
+    return ""
+
+
+def _unknown(run: Run, launches: Ints) -> Answer:
+    """Graph launches without nodes: orphans up to the next wait are probably theirs."""
+    a, host = run.activities, run.host
+    waits = np.flatnonzero(calls(run) == Call.WAIT)
+    orphans = a.start_ns[a.launch == ROOT]
+    near = 0
+    for launch in launches.tolist():
+        begun = host.start_ns[launch]
+        ends = host.end_ns[waits[host.start_ns[waits] > begun]]
+        until = int(ends.min()) if len(ends) else np.iinfo(np.int64).max
+        near += int(((orphans >= begun) & (orphans < until)).sum())
+    call = run.name(int(launches[0]))
+    text = f"Unknown: {call} was called {plural(len(launches), 'time')}, and no GPU event is linked to it."
+    if near:
+        text += f" {plural(near, 'GPU event')} without a launch ran before the next wait: probably its nodes (a guess)."
+    return Answer("graphs", ASK, text, verdict="unknown")
+
+
+READING = Reading("graphs", ASK, answer)

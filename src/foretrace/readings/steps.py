@@ -1,0 +1,178 @@
+"""Why is this step slower than the others?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace.readings import gaps
+from foretrace.readings.base import Answer, Column, Reading
+from foretrace.readings.calls import Call, calls
+from foretrace.readings.host import compiling, step_of
+from foretrace.run import ROOT, Kind, Run
+from foretrace.run.intervals import covered_ns
+from foretrace.run.tree import nearest
+from foretrace.units import duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ASK = "Why is this step slower than the others?"
+
+_SLOW = 1.2  # a step this many times the median of the others is slower; host times spread by a tenth or two
+_TO_COMPARE = 3
+_SPOKEN = 3
+_CAUSES = (
+    "Python between ops",
+    "ops",
+    "launch calls",
+    "synchronize",
+    "compile",
+    "allocator",
+    "copy calls",
+    "Python frames",
+    "other calls",
+)
+_PYTHON, _OPS, _LAUNCH, _WAIT, _COMPILE, _ALLOCATE, _COPY, _FRAMES, _OTHER = range(len(_CAUSES))
+_COLUMNS = (
+    Column("step", "step"),
+    Column("dur_ns", "wall µs", "ns"),
+    Column("gpu_busy_ns", "GPU busy µs", "ns"),
+    Column("times", "× median of the others", "ratio"),
+    Column("because", "most of the difference"),
+)
+
+
+def answer(run: Run) -> Answer | None:
+    """The slowest step against the median of the others, its extra wall time split exactly by what the CPU did.
+
+    A step's wall time is the sum of the self times inside it on its thread, so the difference between two steps is
+    the sum of the differences by name. The verdict is the largest cause; ``unknown`` with two unlike steps. Silent
+    where the slowest step is less than 1.2 times the others, or there is one step at most.
+    """
+    if len(run.steps) < 2:  # noqa: PLR2004 - one step has no others
+        return None
+    walls = np.array([step.dur_ns for step in run.steps], dtype=np.float64)
+    times = np.array([wall / _others(walls, i) if _others(walls, i) else 1.0 for i, wall in enumerate(walls)])
+    slow = int(np.argmax(times))
+    if times[slow] < _SLOW:
+        return None
+    rows = tuple(_row(run, i, times[i]) for i in range(len(run.steps)))
+    name, usual = run.steps[slow].name, _others(walls, slow)
+    head = f"{name} takes {duration(walls[slow])}, {times[slow]:.2g}× the median of the others ({duration(usual)})"
+    if len(run.steps) < _TO_COMPARE:
+        text = f"{head}; with two steps nobody can say which is usual."
+        return Answer("steps", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
+    by_cause, excess = _excess(run, slow)
+    cause = _CAUSES[int(np.argmax(by_cause))]
+    parts = [f"{head}: {_because(run, by_cause, excess)}.", _position(run, slow, cause), _profiler(run, slow)]
+    return Answer("steps", ASK, " ".join(part for part in parts if part), cause, rows, _COLUMNS)
+
+
+def _others(values: Floats, but: int) -> float:
+    return float(np.median(np.delete(values, but)))
+
+
+@lru_cache(maxsize=2)
+def _causes(run: Run) -> NDArray[np.int64]:
+    """The cause that each host slice's self time belongs to, [slices]."""
+    kind, call = run.host.kind, calls(run)
+    found = np.full(len(run.host), _OTHER, dtype=np.int64)
+    found[kind == Kind.ANNOTATION] = _PYTHON
+    found[kind == Kind.PYTHON] = _FRAMES
+    found[kind == Kind.OPERATOR] = _OPS
+    found[np.isin(call, (Call.LAUNCH, Call.GRAPH, Call.SET))] = _LAUNCH
+    found[call == Call.COPY] = _COPY
+    found[call == Call.WAIT] = _WAIT
+    found[np.isin(call, (Call.ALLOCATE, Call.FREE))] = _ALLOCATE
+    found[nearest(run.host.parent, compiling(run)) != ROOT] = _COMPILE
+    return found
+
+
+@lru_cache(maxsize=2)
+def _tables(run: Run) -> tuple[Floats, Floats]:
+    """Self time on the step's thread, [steps, causes] and [steps, names]; each row adds up to the step's wall time."""
+    host, where = run.host, step_of(run)
+    threads = np.array([host.thread[step.slice] for step in run.steps])
+    marks = np.array([step.slice for step in run.steps])
+    mine = np.flatnonzero((where >= 0) & (host.thread == threads[where]))
+    mine = mine[mine >= marks[where[mine]]]
+    step, self_ns = where[mine], host.self_ns[mine].astype(np.float64)
+
+    def table(codes: NDArray[Any], width: int) -> Floats:
+        flat = np.bincount(step * width + codes, weights=self_ns, minlength=len(run.steps) * width)
+        return flat.reshape(len(run.steps), width)
+
+    names = run.trace.columns.name[host.row[mine]].astype(np.int64)
+    return table(_causes(run)[mine], len(_CAUSES)), table(names, len(run.trace.tables.name))
+
+
+def _excess(run: Run, step: int) -> tuple[Floats, Floats]:
+    """Self time of a step beyond the median of the others, by cause and by name."""
+    tables = _tables(run)
+    by_cause, by_name = (table[step] - np.median(np.delete(table, step, axis=0), axis=0) for table in tables)
+    return by_cause, by_name
+
+
+def _because(run: Run, by_cause: Floats, by_name: Floats) -> str:
+    order = [int(i) for i in np.argsort(-by_cause, kind="stable")[:_SPOKEN] if by_cause[i] > by_cause.max() / 10]
+    texts = []
+    for i in order:
+        name = _largest(run, i, by_name)
+        detail = f" ({name})" if name is not None and i not in (_PYTHON, _FRAMES) else ""
+        texts.append(f"{duration(by_cause[i])} more in {_CAUSES[i]}{detail}")
+    return ", ".join(texts)
+
+
+def _largest(run: Run, cause: int, by_name: Floats) -> str | None:
+    """The name with the most extra time among the slices of a cause."""
+    codes = np.unique(run.trace.columns.name[run.host.row[_causes(run) == cause]])
+    if not len(codes):
+        return None
+    return run.trace.tables.name[int(codes[np.argmax(by_name[codes])])]
+
+
+def _position(run: Run, step: int, cause: str) -> str:
+    if step == len(run.steps) - 1 and cause == _CAUSES[_WAIT]:
+        return "It is the last step, and waits there for all the work that was queued before."
+    if step == 0:
+        return "It is the first step of the file: first calls set things up, so leave it out of averages."
+    return ""
+
+
+def _profiler(run: Run, step: int) -> str:
+    """The profiler's own events inside the step, where they take a hundredth of it or more."""
+    low, high = run.steps[step].start_ns, run.steps[step].end_ns
+    here = np.array([low]), np.array([high])
+    texts = []
+    for lazy, what in ((True, "loading kernels for their first use"), (False, "the profiler's own buffers")):
+        took = covered_ns(here, gaps.overhead(run, lazy=lazy))
+        if took > (high - low) / 100:
+            texts.append(f"{duration(took)} of it went into {what}")
+    return f"{' and '.join(texts)}." if texts else ""
+
+
+def _row(run: Run, position: int, times: float) -> dict[str, Any]:
+    step = run.steps[position]
+    row: dict[str, Any] = {
+        "step": step.name,
+        "dur_ns": step.dur_ns,
+        "gpu_busy_ns": run.busy_ns(step.activities),
+        "times": float(times),
+        "because": None,
+        "event": int(run.trace.columns.index[run.host.row[step.slice]]),
+    }
+    if len(run.steps) >= _TO_COMPARE:
+        by_cause = _excess(run, position)[0]
+        worst = int(np.argmax(by_cause))
+        if by_cause[worst] > 0:
+            row["because"] = f"{_CAUSES[worst]} +{duration(by_cause[worst])}"
+        row["by_cause_ns"] = {cause: int(ns) for cause, ns in zip(_CAUSES, by_cause, strict=True) if ns}
+    return row
+
+
+READING = Reading("steps", ASK, answer)
