@@ -1,28 +1,34 @@
 """The kernels of a run as a person counts them: the same launch in every step is one group with one time a step.
 
 Steps that launch the same kernels in the same order are aligned by position, so that two GEMMs with one name stay two
-rows (gate and up). Otherwise kernels are grouped by name, op, shapes and place in the dispatch chain.
+rows (gate and up). Otherwise, and where a step has very many kernels, they are grouped by name, op and arguments.
+An autotuner's trial runs are never in a group with the model's own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foretrace import stats
+from foretrace.readings.autotuning import benchmarked
 from foretrace.run import ROOT, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from foretrace.names import Identity
 
     Ints = NDArray[np.int64]
+
+MOST_ALIGNED = 1_000
+"""Kernels a step above which nobody reads them one by one: larger steps are grouped by kind of call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +82,29 @@ def periods(run: Run) -> tuple[Ints, ...]:
 def groups(run: Run) -> tuple[Group, ...]:
     """Every kernel group of the run, in the order in which the first period launches them."""
     kernels = [run.kernels(period) for period in periods(run)]
-    if aligned(run, kernels):
-        members: list[list[Sequence[int]]] = [[[int(k)] for k in row] for row in zip(*kernels, strict=True)]
-        return tuple(_group(run, row) for row in members)
-    keyed: dict[Hashable, list[list[int]]] = {}
-    for position, period in enumerate(kernels):
-        for kernel in period.tolist():
-            slots = keyed.setdefault(_key(run, kernel), [[] for _ in kernels])
-            slots[position].append(kernel)
-    return tuple(_group(run, slots) for slots in keyed.values())
+    if aligned(run, kernels) and len(kernels[0]) <= MOST_ALIGNED:
+        positions = np.stack(kernels, axis=1).tolist()
+        return _grouped(run, [[[kernel] for kernel in row] for row in positions])
+    return keyed(run, kernels)
+
+
+def keyed(run: Run, kernels: Sequence[Ints]) -> tuple[Group, ...]:
+    """Groups by name, op and arguments, in order of first launch; ``kernels`` are those of each period."""
+    every = np.concatenate([*kernels, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    if not len(every):
+        return ()
+    period = np.repeat(np.arange(len(kernels)), [len(k) for k in kernels])
+    code = call_codes(run, every)
+    _, first, code = np.unique(code, return_index=True, return_inverse=True)
+    order = np.lexsort((every, period, code))
+    every, period, code = every[order], period[order], code[order]
+    bounds = np.flatnonzero(np.diff(code, prepend=-1, append=len(first)))
+    spans = [(int(low), int(high)) for low, high in pairwise(bounds)]
+    slots = []
+    for low, high in (spans[i] for i in np.argsort(first, kind="stable").tolist()):
+        cuts = np.searchsorted(period[low:high], np.arange(1, len(kernels)))
+        slots.append([part.tolist() for part in np.split(every[low:high], cuts)])
+    return _grouped(run, slots)
 
 
 def aligned(run: Run, kernels: Sequence[Ints]) -> bool:
@@ -96,20 +116,37 @@ def aligned(run: Run, kernels: Sequence[Ints]) -> bool:
     return all(np.array_equal(names[period], first) for period in kernels[1:])
 
 
-def _key(run: Run, kernel: int) -> Hashable:
-    activities, columns = run.activities, run.trace.columns
-    op, row = int(activities.op[kernel]), int(activities.row[kernel])
-    name = int(columns.name[row])
-    if op == ROOT:
-        return (name,)
-    op_row = int(run.host.row[op])
-    return (name, int(columns.name[op_row]), int(columns.dims[op_row]), int(activities.module[kernel]) == ROOT)
+def call_codes(run: Run, activities: Ints) -> Ints:
+    """A number for each kind of call: kernel name, op, its arguments' shapes, types, strides; [len(activities)]."""
+    columns, op = run.trace.columns, run.activities.op[activities]
+    linked = op != ROOT
+    rows = run.host.row[op[linked]]
+    names, trials = columns.name[run.activities.row[activities]], benchmarked(run)[activities]
+    codes = [names.astype(np.int64), trials.astype(np.int64)]
+    for column in (columns.name, columns.dims, columns.types, columns.strides):
+        values = np.full(len(activities), -1, dtype=np.int64)
+        values[linked] = column[rows]
+        codes.append(values)
+    return fold(*codes)
 
 
-def _group(run: Run, per_step: Sequence[Sequence[int]]) -> Group:
+def fold(*columns: Ints) -> Ints:
+    """One number for each different row of equally long integer columns (values from −1 up), [n]."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        width = int(column.max(initial=-1)) + 2
+        code = np.unique(code * width + column + 1, return_inverse=True)[1]
+    return code
+
+
+def _grouped(run: Run, members: Sequence[Sequence[Sequence[int]]]) -> tuple[Group, ...]:
+    lengths = (run.activities.end_ns - run.activities.start_ns).tolist()
+    return tuple(_group(run, per_step, lengths) for per_step in members)
+
+
+def _group(run: Run, per_step: Sequence[Sequence[int]], lengths: Sequence[int]) -> Group:
     every = sorted(kernel for step in per_step for kernel in step)
     first = run.activity(every[0])
-    lengths = run.activities.end_ns - run.activities.start_ns
     return Group(
         name=first.name,
         identity=first.identity,
@@ -120,5 +157,5 @@ def _group(run: Run, per_step: Sequence[Sequence[int]]) -> Group:
         dtypes=first.dtypes,
         activities=tuple(every),
         per_step=tuple(tuple(step) for step in per_step),
-        durations_ns=tuple(int(lengths[list(step)].sum()) for step in per_step if step),
+        durations_ns=tuple(sum(lengths[kernel] for kernel in step) for step in per_step if step),
     )

@@ -1,0 +1,150 @@
+"""What the kernels of a CUDA graph compute, concluded: a graph's nodes carry no op and no shapes.
+
+Two ways, both a conclusion and no record. A kernel whose name has one and the same work everywhere else in the file is
+taken to do that work here too. Else, where a graph is a chain of matrix products with generated pointwise kernels
+between them and has one static input, the sizes follow from that input and from the pointwise kernels' grids; the last
+product is taken to come back to the input's width, as a residual block does. Anything else stays unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from foretrace.ops.args import Args
+from foretrace.ops.dtypes import dtype_bytes
+from foretrace.run import ROOT, Kind, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from foretrace.names import Identity
+
+# Elements a block of Inductor's two configurations for long 1-D pointwise kernels, by threads (`triton_heuristics.py`:
+# 1024 with one warp for 256 elements, 512 with one for 64), and the shortest loop that gets them.
+_ELEMENTS_A_BLOCK = {128: 1_024, 256: 512}
+_LONG_LOOP = 131_072
+_COPIES = frozenset({"aten::_foreach_copy_", "aten::copy_"})
+
+
+class Figures(NamedTuple):
+    """Work of one kernel: FLOPs, bytes (−1 where unknown), and the type whose peak applies."""
+
+    flops: int
+    moved_bytes: int
+    dtype: str | None
+
+
+def infer(run: Run, known: Mapping[int, Figures]) -> dict[int, Figures]:
+    """Activity → work, for kernels inside graphs.
+
+    Args:
+        run: The run.
+        known: Name code → work, for kernels outside graphs that have one work throughout the file.
+    """
+    found: dict[int, Figures] = {}
+    for launch, kernels in _graphs(run):
+        chained: dict[int, Figures] | None = None
+        for kernel in kernels:
+            elsewhere = known.get(int(run.trace.columns.name[run.activities.row[kernel]]))
+            if elsewhere is None and chained is None:
+                chained = _chain(run, launch, kernels)
+            figures = elsewhere or (chained or {}).get(kernel)
+            if figures is not None:
+                found[kernel] = figures
+    return found
+
+
+def static_inputs(run: Run, launch: int) -> list[tuple[int, tuple[int, ...], str | None]]:
+    """Tensors copied into a graph's fixed addresses by the call that then launched it: (op, shape, short type)."""
+    host = run.host
+    parent = int(host.parent[launch])
+    if parent == ROOT:
+        return []
+    around = int(host.op[parent])
+    same_call = np.flatnonzero((host.parent == (around if around != ROOT else parent)) | (host.parent == parent))
+    found = []
+    for slice_ in same_call.tolist():
+        if run.name(slice_) in _COPIES and host.start_ns[slice_] < host.start_ns[launch]:
+            found += [(slice_, shape, dtype) for shape, dtype in _copied(run, slice_)]
+    return found
+
+
+def _graphs(run: Run) -> Iterator[tuple[int, list[int]]]:
+    activities = run.activities
+    inside = np.flatnonzero(activities.in_graph & (activities.launch != ROOT) & (activities.kind == Kind.KERNEL))
+    by_launch: dict[int, list[int]] = {}
+    for kernel in inside.tolist():
+        by_launch.setdefault(int(activities.launch[kernel]), []).append(kernel)
+    yield from by_launch.items()
+
+
+def _copied(run: Run, op: int) -> list[tuple[tuple[int, ...], str | None]]:
+    dims, types = run.op_argument(op, "dims"), run.op_argument(op, "types")
+    if not dims or not types:
+        return []
+    args = Args(dims, types, (), ())
+    if types[0] == "TensorList":
+        return [(tensor.shape, tensor.dtype) for tensor in args.tensors(0)]
+    return [(tensor.shape, tensor.dtype) for tensor in args.all_tensors()[:1]]
+
+
+def _chain(run: Run, launch: int, kernels: Sequence[int]) -> dict[int, Figures]:
+    """The work of a chain of products, or nothing where the graph is no such chain."""
+    inputs = static_inputs(run, launch)
+    identities = {kernel: run.identity(kernel) for kernel in kernels}
+    if len(inputs) != 1 or len(inputs[0][1]) < 2:  # noqa: PLR2004 - rows and columns
+        return {}
+    *leading, width = inputs[0][1]
+    rows, depth = math.prod(leading), width
+    found: dict[int, Figures] = {}
+    waiting: list[int] = []
+    for kernel in kernels:
+        identity = identities[kernel]
+        if identity.op_class == "gemm" and not identity.split_k:
+            waiting.append(kernel)
+            continue
+        points = _points(run, kernel, identity)
+        if points is None or not waiting or points % rows:
+            return {}
+        columns = points // rows
+        found |= {product: _product(identities[product], rows, columns, depth) for product in waiting}
+        moved = (len(waiting) + 1) * points * _width(identities[waiting[0]])
+        found[kernel] = Figures(-1, moved, "f32")
+        waiting, depth = [], columns
+    if len(waiting) > 1 or not found:
+        return {}
+    found |= {product: _product(identities[product], rows, width, depth) for product in waiting}
+    return found if _possible(run, found) else {}
+
+
+def _points(run: Run, kernel: int, identity: Identity) -> int | None:
+    """Elements of a generated 1-D pointwise kernel, from its grid and block; ``None`` where they do not say."""
+    if not identity.name.startswith("triton_poi_"):
+        return None
+    columns, row = run.trace.columns, run.activities.row[kernel]
+    grid, block = (run.trace.tables.decoded(int(column[row])) for column in (columns.grid, columns.block))
+    if not grid or not block or grid[1:] != [1, 1]:
+        return None
+    points = int(grid[0]) * _ELEMENTS_A_BLOCK.get(int(block[0]), 0)
+    return points if points >= _LONG_LOOP else None
+
+
+def _width(identity: Identity) -> int:
+    return dtype_bytes(identity.in_dtype or "") or 0
+
+
+def _product(identity: Identity, m: int, n: int, k: int) -> Figures:
+    return Figures(2 * m * n * k, (m * k + k * n + m * n) * _width(identity), identity.in_dtype)
+
+
+def _possible(run: Run, found: Mapping[int, Figures]) -> bool:
+    """Whether no product would beat its peak: sizes that need more are not these sizes."""
+    for kernel, figures in found.items():
+        peak = run.device.peak(figures.dtype) if run.device and figures.dtype else None
+        took = int(run.activities.end_ns[kernel] - run.activities.start_ns[kernel])
+        if peak is None or figures.moved_bytes <= 0 or figures.flops > peak * took / 1e9:
+            return False
+    return True

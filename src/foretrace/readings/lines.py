@@ -1,0 +1,105 @@
+"""The lines of a table of kernels: groups that look alike to a reader are one line where a step has many kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace import stats
+from foretrace.readings.autotuning import benchmarked
+from foretrace.readings.groups import Group, groups, periods
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from foretrace.names import Identity
+    from foretrace.run import Run
+
+MOST_LINES = 12
+"""A table that still fits under its sentence; more groups than that are put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: groups with one name, op and shapes, in order of their first launch."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def identity(self) -> Identity:
+        """The decoded name."""
+        return self.groups[0].identity
+
+    @property
+    def op(self) -> str | None:
+        """The op that launched."""
+        return self.groups[0].op
+
+    @property
+    def activities(self) -> tuple[int, ...]:
+        """Every kernel of the line."""
+        return tuple(kernel for group in self.groups for kernel in group.activities)
+
+    @property
+    def count(self) -> float:
+        """Kernels per period."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def total_ns(self) -> int:
+        """GPU time of all its kernels."""
+        return sum(ns for group in self.groups for ns in group.durations_ns)
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean GPU time per period that has it."""
+        return sum(group.mean_ns for group in self.groups)
+
+    @property
+    def median_ns(self) -> float:
+        """Median GPU time per period."""
+        return sum(group.median_ns for group in self.groups)
+
+    @property
+    def spread(self) -> float | None:
+        """(max − min) ÷ median over periods, for a line of one group."""
+        return stats.spread(self.groups[0].durations_ns) if len(self.groups) == 1 else None
+
+
+@lru_cache(maxsize=2)
+def lines(run: Run) -> tuple[Line, ...]:
+    """Every line of the run without the autotuner's trials: one a group, or one a look where there are many groups."""
+    trials = benchmarked(run)
+    own = [group for group in groups(run) if not trials[group.activities[0]]]
+    if len(own) <= MOST_LINES:
+        return tuple(Line((group,)) for group in own)
+    alike: dict[Hashable, list[Group]] = {}
+    for group in own:
+        alike.setdefault((group.identity.short, group.op, str(group.shapes)), []).append(group)
+    return tuple(Line(tuple(some)) for some in alike.values())
+
+
+def longest(every: Sequence[Line], most: int = MOST_LINES) -> tuple[Line, ...]:
+    """The lines that take the most time, in their own order; all of them when they are few."""
+    if len(every) <= most:
+        return tuple(every)
+    kept = set(np.argsort([-line.total_ns for line in every], kind="stable")[:most].tolist())
+    return tuple(line for i, line in enumerate(every) if i in kept)
+
+
+def event(run: Run, activity: int) -> int:
+    """Position of an activity in ``traceEvents``."""
+    return int(run.trace.columns.index[run.activities.row[activity]])
+
+
+def period_count(run: Run) -> int:
+    """Over how many steps (or whole traces) a total is spread."""
+    return max(len(periods(run)), 1)
+
+
+def a_step(run: Run) -> str:
+    """What a figure per period is per, in words."""
+    return "a step" if run.steps else "in this trace"
