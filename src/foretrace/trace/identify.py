@@ -8,13 +8,16 @@ import msgspec
 
 from foretrace.errors import TraceError
 from foretrace.trace.schema import MALFORMED
+from foretrace.trace.source import EXPORT_HINT
 
 if TYPE_CHECKING:
     from foretrace.trace.source import Source
 
-_EXPORT_HINT = 'export one with `prof.export_chrome_trace("trace.json.gz")`, or let `foretrace profile` do it'
+_PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+_SNAPSHOT_KEYS = (b"segments", b"device_traces")
+_SNAPSHOT_HINT = "open it at pytorch.org/memory_viz"
 _MAGICS = (
-    ((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a Python pickle"),
+    (_PICKLE, "a Python pickle"),
     ((b"SQLite format 3\x00",), "an SQLite database (an Nsight Systems export?)"),
     ((b"\x89PNG", b"\xff\xd8\xff"), "a picture"),
     ((b"%PDF",), "a PDF"),
@@ -28,18 +31,20 @@ _OBJECTS = (
         "a PyTorch execution trace (ExecutionTraceObserver)",
         "record one with `torch.profiler` instead",
     ),
-    ({"segments", "device_traces"}, "a CUDA memory snapshot", "open it at pytorch.org/memory_viz"),
-    ({"cells", "nbformat"}, "a Jupyter notebook", _EXPORT_HINT),
-    ({"nodes", "shared"}, "a speedscope profile", _EXPORT_HINT),
+    ({"segments", "device_traces"}, "a CUDA memory snapshot", _SNAPSHOT_HINT),
+    ({"cells", "nbformat"}, "a Jupyter notebook", EXPORT_HINT),
+    ({"nodes", "shared"}, "a speedscope profile", EXPORT_HINT),
 )
 
 
 def refuse_known_formats(source: Source) -> None:
     """Raise `TraceError` naming the format, when the first bytes are those of something else."""
     head = source.data[:64].lstrip()
+    if head.startswith(_PICKLE) and all(key in source.data for key in _SNAPSHOT_KEYS):
+        raise TraceError(f"`{source.path}` is a CUDA memory snapshot, not a profiler trace", hint=_SNAPSHOT_HINT)
     for magics, what in _MAGICS:
         if head.startswith(magics):
-            raise TraceError(f"`{source.path}` is {what}, not a profiler trace", hint=_EXPORT_HINT)
+            raise TraceError(f"`{source.path}` is {what}, not a profiler trace", hint=EXPORT_HINT)
 
 
 def no_events(source: Source) -> TraceError:
@@ -48,11 +53,11 @@ def no_events(source: Source) -> TraceError:
     try:
         root = msgspec.json.decode(source.data)
     except MALFORMED:
-        return TraceError(f"{named} is no profiler trace: no JSON with `traceEvents`", hint=_EXPORT_HINT)
+        return TraceError(f"{named} is no profiler trace: no JSON with `traceEvents`", hint=EXPORT_HINT)
     if isinstance(root, dict):
         for keys, what, hint in _OBJECTS:
             if keys <= root.keys():
                 return TraceError(f"{named} is {what}, not a profiler trace", hint=hint)
         found = ", ".join(f"`{key}`" for key in list(root)[:5]) or "nothing"
-        return TraceError(f"{named} is JSON without `traceEvents` (it has {found})", hint=_EXPORT_HINT)
-    return TraceError(f"{named} is JSON without `traceEvents`", hint=_EXPORT_HINT)
+        return TraceError(f"{named} is JSON without `traceEvents` (it has {found})", hint=EXPORT_HINT)
+    return TraceError(f"{named} is JSON without `traceEvents`", hint=EXPORT_HINT)

@@ -10,15 +10,20 @@ from pathlib import Path
 
 from foretrace.errors import InputError, TraceError
 from foretrace.trace.columns import Note
+from foretrace.trace.folder import only_trace_in
+from foretrace.trace.text import visible
 from foretrace.units import size
 
 GZIP_MAGIC, ZIP_MAGIC, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
 DEFAULT_LIMIT_BYTES = 32 << 30
 """Decompressed size above which a file is refused: ten times the largest trace in public reports."""
 
-_SUFFIXES = (".json", ".json.gz", ".json.zip")
+EXPORT_HINT = 'export one with `prof.export_chrome_trace("trace.json.gz")`, or let `foretrace profile` do it'
+
 _PIECE = 1 << 20
-_EXPORT_HINT = 'export one with `prof.export_chrome_trace("trace.json.gz")`, or let `foretrace profile` do it'
+_MAX_LAYERS = 3
+_RATIO_FROM_BYTES, _MAX_RATIO = 1 << 30, 250
+"""Above a gigabyte, what unpacks to more than this many times its size is no trace: those shrink 8 to 60 times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,42 +49,34 @@ def load(path: str | Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Source:
     named = str(path)
     packed, named = _fetch(named) if "://" in named else _read_local(Path(path))
     if not packed:
-        raise TraceError(f"`{named}` is empty", hint=_EXPORT_HINT)
+        raise TraceError(f"`{named}` is empty", hint=EXPORT_HINT)
     data, notes = unpack(packed, named, limit_bytes)
     return Source(named, data.removeprefix(BOM), notes)
 
 
 def unpack(packed: bytes, named: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> tuple[bytes, tuple[Note, ...]]:
-    """Undo gzip (several members, cut short) and zip, whatever the file is called."""
-    if packed.startswith(GZIP_MAGIC):
-        return _gunzip(packed, named, limit_bytes)
-    if packed.startswith(ZIP_MAGIC):
-        return _unzip(packed, named, limit_bytes)
-    return packed, ()
+    """Undo gzip (several members, cut short) and zip, one inside the other too, whatever the file is called."""
+    notes: tuple[Note, ...] = ()
+    for _ in range(_MAX_LAYERS):
+        if packed.startswith(GZIP_MAGIC):
+            packed, more = _gunzip(packed, named, limit_bytes)
+        elif packed.startswith(ZIP_MAGIC):
+            packed, more = _unzip(packed, named, limit_bytes)
+        else:
+            break
+        notes += more
+    return packed, notes
 
 
 def _read_local(path: Path) -> tuple[bytes, str]:
-    if path.is_dir():
-        path = _only_trace_in(path)
     try:
+        if path.is_dir():
+            path = only_trace_in(path)
         return path.read_bytes(), str(path)
     except FileNotFoundError:
         raise InputError(f"no file `{path}`", hint="check the path; `foretrace profile` writes to `traces/`") from None
-    except OSError as error:
-        raise InputError(f"cannot read `{path}`: {error.strerror}") from error
-
-
-def _only_trace_in(folder: Path) -> Path:
-    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.name.endswith(_SUFFIXES) and ".env." not in p.name)
-    if not found:
-        raise InputError(f"no trace in `{folder}`", hint=f"traces are named {', '.join('*' + s for s in _SUFFIXES)}")
-    if len(found) > 1:
-        some = ", ".join(f"`{p.relative_to(folder)}`" for p in found[:3])
-        raise InputError(
-            f"{len(found)} traces in `{folder}`: {some}{', …' if len(found) > 3 else ''}",  # noqa: PLR2004
-            hint="name one of them",
-        )
-    return found[0]
+    except (OSError, ValueError) as error:  # ValueError: a path that no file system can have
+        raise InputError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _fetch(url: str) -> tuple[bytes, str]:
@@ -103,9 +100,12 @@ def _gunzip(packed: bytes, named: str, limit_bytes: int) -> tuple[bytes, tuple[N
             member = zlib.decompressobj(wbits=31)
             while start < len(view) and not member.eof:
                 piece = view[start : start + _PIECE]
-                out.write(member.decompress(piece))
+                out.write(member.decompress(piece, _PIECE))
+                while member.unconsumed_tail:
+                    _refuse_above(out.tell(), limit_bytes, named, len(packed))
+                    out.write(member.decompress(member.unconsumed_tail, _PIECE))
                 start += len(piece) - len(member.unused_data)
-                _refuse_above(out.tell(), limit_bytes, named)
+                _refuse_above(out.tell(), limit_bytes, named, len(packed))
             if not member.eof:
                 return out.getvalue(), (_cut_short("its last member has no end", out.tell()),)
     except zlib.error as error:
@@ -126,24 +126,26 @@ def _cut_short(why: str, kept: int) -> Note:
 def _unzip(packed: bytes, named: str, limit_bytes: int) -> tuple[bytes, tuple[Note, ...]]:
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            members = [m for m in archive.infolist() if m.filename.endswith((".json", ".json.gz")) or not m.is_dir()]
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            if any(member.filename.endswith("data.pkl") for member in members):
+                raise TraceError(f"`{named}` is a PyTorch checkpoint, not a profiler trace", hint=EXPORT_HINT)
             if not members:
-                raise TraceError(f"`{named}` is an empty zip archive")
+                raise TraceError(f"`{named}` is an empty zip archive", hint=EXPORT_HINT)
             member = next((m for m in members if ".json" in m.filename), members[0])
-            _refuse_above(member.file_size, limit_bytes, named)
+            _refuse_above(member.file_size, limit_bytes, named, len(packed))
             inner = archive.read(member)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
         raise TraceError(f"`{named}` is a zip archive that cannot be read: {error}") from None
     if len(members) > 1:
-        note = Note("zip-members", f"read `{member.filename}`, one of {len(members)} files in the archive")
-        data, notes = unpack(inner, named, limit_bytes)
-        return data, (note, *notes)
-    return unpack(inner, named, limit_bytes)
+        return inner, (Note("zip-members", f"read `{visible(member.filename)}`, one of {len(members)} files in it"),)
+    return inner, ()
 
 
-def _refuse_above(n_bytes: int, limit_bytes: int, named: str) -> None:
+def _refuse_above(n_bytes: int, limit_bytes: int, named: str, packed_bytes: int) -> None:
     if n_bytes > limit_bytes:
-        raise TraceError(
-            f"`{named}` unpacks to more than {size(limit_bytes)}",
-            hint="if this is a trace and no accident, record fewer steps",
-        )
+        what = f"more than {size(limit_bytes)}"
+    elif n_bytes > max(_RATIO_FROM_BYTES, _MAX_RATIO * packed_bytes):
+        what = f"more than {_MAX_RATIO} times its size, as no trace does"
+    else:
+        return
+    raise TraceError(f"`{named}` unpacks to {what}", hint="if this is a trace and no accident, record fewer steps")
