@@ -94,8 +94,8 @@ def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
 
     scopes = host.kind != Kind.LAUNCH
     return (
-        ("profiler overhead", overhead(run, lazy=False)),
-        ("first use of a kernel", overhead(run, lazy=True)),
+        ("profiler overhead", _overhead(run, lazy=False)),
+        ("first use of a kernel", _overhead(run, lazy=True)),
         ("compile", of(compiling(run))),
         ("data loading", of(matching(run, _DATA) & scopes)),
         (CPU, of(cpu_computing(run))),
@@ -106,7 +106,7 @@ def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
     )
 
 
-def overhead(run: Run, *, lazy: bool) -> Intervals:
+def _overhead(run: Run, *, lazy: bool) -> Intervals:
     """The profiler's own events: loading a kernel for the first time, or (``lazy`` false) everything else."""
     columns, tables = run.trace.columns, run.trace.tables
     kinds = [code for code, category in enumerate(tables.category) if kind_of(category) == Kind.OVERHEAD]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 ASK = "What ran inside CUDA graphs?"
 
 _MOST_ROWS = 60
-_LATE_NS = 100_000  # a wait that outlasts the recorded nodes by this much waited for something else
 _COPY_OPS = ("aten::_foreach_copy_", "aten::copy_")
 _COLUMNS = (
     Column("order", "node", "count"),
@@ -54,7 +53,11 @@ def answer(run: Run) -> Answer | None:
             codes = run.trace.columns.name[run.activities.row[members]]
             graphs.setdefault(tuple(codes.tolist()), []).append(members)
     rows = [row for launches_of in graphs.values() for row in _rows(run, launches_of)]
-    parts = [_launched(run, launches, owned, len(graphs)), _static_copy(run, launches), _partial(run, launches, nodes)]
+    parts = [
+        _launched(run, launches, owned, len(graphs)),
+        _static_copy(run, launches),
+        _noted(run, "graph-lower-bound"),
+    ]
     sentence = " ".join(part for part in parts if part)
     return Answer("graphs", ASK, sentence, "graph", tuple(rows[:_MOST_ROWS]), _COLUMNS)
 
@@ -153,42 +156,17 @@ def _static_copy(run: Run, launches: Ints) -> str:
     return f"Outside the graph {by} fills the static input: {percent(took, run.busy_ns())} of GPU busy."
 
 
-def _partial(run: Run, launches: Ints, nodes: dict[int, list[int]]) -> str:
-    """Say so where the host waited for a graph much longer than its recorded nodes ran (conditional nodes)."""
-    kind, host, a = calls(run), run.host, run.activities
-    waits = np.flatnonzero(kind == Call.WAIT)
-    events = np.union1d(waits, launches)
-    after = np.searchsorted(events, launches, side="right")
-    for launch, place in zip(launches.tolist(), after.tolist(), strict=True):
-        wait = int(events[place]) if place < len(events) else launch
-        if kind[wait] != Call.WAIT or host.thread[wait] != host.thread[launch] or launch not in nodes:
-            continue
-        done = a.end_ns[a.end_ns <= host.end_ns[wait]]
-        unseen = int(host.end_ns[wait]) - int(max(a.end_ns[nodes[launch]].max(), done.max(initial=0)))
-        if unseen > max(_LATE_NS, run.busy_ns(np.array(nodes[launch]))):
-            return (
-                f"The host waited {duration(unseen)} beyond the last recorded node of a graph: nodes are missing "
-                "from the file (of conditional nodes only one pass is recorded), and GPU busy is a lower bound."
-            )
-    return ""
+def _noted(run: Run, kind: str) -> str:
+    """What the run's notes say of graphs, as a sentence."""
+    texts = [note.text for note in run.notes if note.kind == kind]
+    return "".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
 
 
 def _unknown(run: Run, launches: Ints) -> Answer:
-    """Graph launches without nodes: orphans up to the next wait are probably theirs."""
-    a, host = run.activities, run.host
-    waits = np.flatnonzero(calls(run) == Call.WAIT)
-    orphans = a.start_ns[a.launch == ROOT]
-    near = 0
-    for launch in launches.tolist():
-        begun = host.start_ns[launch]
-        ends = host.end_ns[waits[host.start_ns[waits] > begun]]
-        until = int(ends.min()) if len(ends) else np.iinfo(np.int64).max
-        near += int(((orphans >= begun) & (orphans < until)).sum())
+    """Graph launches without nodes."""
     call = run.name(int(launches[0]))
     text = f"Unknown: {call} was called {plural(len(launches), 'time')}, and no GPU event is linked to it."
-    if near:
-        text += f" {plural(near, 'GPU event')} without a launch ran before the next wait: probably its nodes (a guess)."
-    return Answer("graphs", ASK, text, verdict="unknown")
+    return Answer("graphs", ASK, f"{text} {_noted(run, 'probably-graph')}".rstrip(), verdict="unknown")
 
 
 READING = Reading("graphs", ASK, answer)

@@ -173,7 +173,7 @@ def _rows(run: Run, scopes: Ints, module: Ints, took: Ints, is_backward: NDArray
 
     def summed(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
         chosen = mask & (mine >= 0)
-        return np.bincount(mine[chosen], weights=took[chosen].astype(np.float64), minlength=len(order))
+        return np.bincount(mine[chosen], weights=took[chosen], minlength=len(order)).astype(np.float64)
 
     forward, backward = summed(~is_backward), summed(is_backward)
     cpu = np.bincount(place[scopes], weights=lengths(run, scopes), minlength=len(order))

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.readings import gaps
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
 from foretrace.readings.host import compiling, step_of
 from foretrace.run import ROOT, Kind, Run
-from foretrace.run.intervals import covered_ns
 from foretrace.run.tree import nearest
 from foretrace.units import duration
 
@@ -35,9 +33,10 @@ _CAUSES = (
     "allocator",
     "copy calls",
     "Python frames",
+    "the profiler's own work",
     "other calls",
 )
-_PYTHON, _OPS, _LAUNCH, _WAIT, _COMPILE, _ALLOCATE, _COPY, _FRAMES, _OTHER = range(len(_CAUSES))
+_PYTHON, _OPS, _LAUNCH, _WAIT, _COMPILE, _ALLOCATE, _COPY, _FRAMES, _PROFILER, _OTHER = range(len(_CAUSES))
 _COLUMNS = (
     Column("step", "step"),
     Column("dur_ns", "wall µs", "ns"),
@@ -69,7 +68,7 @@ def answer(run: Run) -> Answer | None:
         return Answer("steps", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     by_cause, excess = _excess(run, slow)
     cause = _CAUSES[int(np.argmax(by_cause))]
-    parts = [f"{head}: {_because(run, by_cause, excess)}.", _position(run, slow, cause), _profiler(run, slow)]
+    parts = [f"{head}: {_because(run, by_cause, excess)}.", _position(run, slow, cause)]
     return Answer("steps", ASK, " ".join(part for part in parts if part), cause, rows, _COLUMNS)
 
 
@@ -84,6 +83,7 @@ def _causes(run: Run) -> NDArray[np.int64]:
     found = np.full(len(run.host), _OTHER, dtype=np.int64)
     found[kind == Kind.ANNOTATION] = _PYTHON
     found[kind == Kind.PYTHON] = _FRAMES
+    found[kind == Kind.OVERHEAD] = _PROFILER
     found[kind == Kind.OPERATOR] = _OPS
     found[np.isin(call, (Call.LAUNCH, Call.GRAPH, Call.SET))] = _LAUNCH
     found[call == Call.COPY] = _COPY
@@ -101,11 +101,11 @@ def _tables(run: Run) -> tuple[Floats, Floats]:
     marks = np.array([step.slice for step in run.steps])
     mine = np.flatnonzero((where >= 0) & (host.thread == threads[where]))
     mine = mine[mine >= marks[where[mine]]]
-    step, self_ns = where[mine], host.self_ns[mine].astype(np.float64)
+    step = where[mine]
 
     def table(codes: NDArray[Any], width: int) -> Floats:
-        flat = np.bincount(step * width + codes, weights=self_ns, minlength=len(run.steps) * width)
-        return flat.reshape(len(run.steps), width)
+        flat = np.bincount(step * width + codes, weights=host.self_ns[mine], minlength=len(run.steps) * width)
+        return flat.astype(np.float64).reshape(len(run.steps), width)
 
     names = run.trace.columns.name[host.row[mine]].astype(np.int64)
     return table(_causes(run)[mine], len(_CAUSES)), table(names, len(run.trace.tables.name))
@@ -142,18 +142,6 @@ def _position(run: Run, step: int, cause: str) -> str:
     if step == 0:
         return "It is the first step of the file: first calls set things up, so leave it out of averages."
     return ""
-
-
-def _profiler(run: Run, step: int) -> str:
-    """The profiler's own events inside the step, where they take a hundredth of it or more."""
-    low, high = run.steps[step].start_ns, run.steps[step].end_ns
-    here = np.array([low]), np.array([high])
-    texts = []
-    for lazy, what in ((True, "loading kernels for their first use"), (False, "the profiler's own buffers")):
-        took = covered_ns(here, gaps.overhead(run, lazy=lazy))
-        if took > (high - low) / 100:
-            texts.append(f"{duration(took)} of it went into {what}")
-    return f"{' and '.join(texts)}." if texts else ""
 
 
 def _row(run: Run, position: int, times: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.readings.base import Answer, Column, Reading
-from foretrace.run import ROOT, Kind, Run
-from foretrace.units import duration, plural
+from foretrace.run import ROOT, Run
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,58 +84,14 @@ def _activities(run: Run) -> Iterator[str]:
 
 
 def _missing(run: Run) -> Iterator[tuple[str, int]]:
-    total = len(run.activities)
-    if not total:
-        yield _why_no_gpu(run), 1
-    orphans = int((run.activities.launch == ROOT).sum())
-    if orphans:
-        yield f"{plural(orphans, 'GPU event')} launched outside the window: no op is named for them", orphans
+    """The run's own notes, and what its steps leave out."""
+    for note in run.notes:
+        yield note.text, note.count
     if not run.steps and len(run.host):
-        yield "no ProfilerStep marks (`prof.step()` was not called): figures are for the whole trace", 1
-    elif len(run.steps) == 1:
-        yield "only one step: nothing can be said about spread", 1
-    yield from _odd_steps(run)
+        yield "no usable step marks (`prof.step()`): figures are for the whole trace", 1
     outside = int((run.activities.step[run.activities.launch != ROOT] < 0).sum()) if run.steps else 0
     if outside:
         yield f"{plural(outside, 'GPU event')} launched outside the steps", outside
-    for note in run.notes:
-        yield note.text, note.count
-
-
-def _why_no_gpu(run: Run) -> str:
-    kinds = set(run.trace.tables.category)
-    if "cuda_profiler_range" in kinds:
-        return "range-profiler mode: counters only, no kernel timeline was recorded"
-    if any(category.startswith("mtia") for category in kinds):
-        return "an MTIA trace: its device events are not read as kernels"
-    if run.device_name is not None or (run.host.kind == Kind.LAUNCH).any():
-        return (
-            "a GPU is listed but no GPU activity was recorded: ProfilerActivity.CUDA was not asked for, or CUPTI could "
-            "not start"
-        )
-    if any("mps" in name.lower() for name in run.trace.tables.name):
-        return "MPS work is not visible to this profiler"
-    return "no GPU in this trace: CPU times only"
-
-
-def _odd_steps(run: Run) -> Iterator[tuple[str, int]]:
-    """Step marks that outlive the profiler's own span, or lie on another process than all work."""
-    columns, tables = run.trace.columns, run.trace.tables
-    spans = [code for code, category in enumerate(tables.category) if category == "Trace"]
-    span_ns = int(columns.dur_ns[np.isin(columns.category, spans)].max(initial=0))
-    if not run.steps or not span_ns:
-        return
-    rows = run.host.row[[step.slice for step in run.steps]]
-    working = np.unique(columns.process[run.host.row[run.host.kind == Kind.OPERATOR]])
-    odd = [
-        step
-        for step, process in zip(run.steps, columns.process[rows], strict=True)
-        if step.dur_ns > span_ns or (len(working) and process not in working)
-    ]
-    if odd:
-        marks = plural(len(odd), "step mark")
-        longest, ran = duration(max(step.dur_ns for step in odd)), duration(span_ns)
-        yield f"{marks} of another process, or longer ({longest}) than the profiler ran ({ran}): not usable", len(odd)
 
 
 def _sentence_case(text: Any) -> str:  # noqa: ANN401 - a value of an evidence row
