@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ import torch
 from .tuning import table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from .paths import Weights
@@ -38,6 +41,19 @@ class Choice:
     why: str
 
 
+_forced: list[str] = []
+
+
+@contextmanager
+def forced(path: str) -> Iterator[None]:
+    """Take ``path`` whatever the table says, to measure or to test it; the caller knows that it can serve the shape."""
+    _forced.append(path)
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
 def runs_kernels(*tensors: Tensor) -> bool:
     """Whether Triton can serve these tensors: one CUDA (or ROCm) device, one of bf16, fp16 and fp32 throughout."""
     first = tensors[0]
@@ -49,6 +65,8 @@ def runs_kernels(*tensors: Tensor) -> bool:
 
 def path_for(x_MK: Tensor, weights: Weights, *, training: bool) -> str:
     """The path that ``choose`` picks for these matrices."""
+    if _forced:
+        return _forced[-1]
     if x_MK.device.type != "cuda":
         return "pointwise"
     return _choice(x_MK.shape[0], weights, _tma_ready(x_MK), training=training).path
@@ -74,6 +92,8 @@ def _choice(rows: int, weights: Weights, x_ready: bool, *, training: bool) -> Ch
 
 def backward_path_for(dy_MK: Tensor, gate_MN: Tensor, down_KN: Tensor | None) -> str:
     """The path of a backward, from what it was given: biases do not matter there."""
+    if _forced:
+        return _forced[-1]
     if dy_MK.device.type != "cuda" or down_KN is None:
         return "pointwise"
     sixteen = dy_MK.dtype != torch.float32

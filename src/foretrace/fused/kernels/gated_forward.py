@@ -34,7 +34,7 @@ class Config:
 DEFAULT = Config()
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def _kernel(
     x_ptr, gate_ptr, up_ptr, h_ptr, g_ptr, u_ptr, m, n, k, x_stride, gate_stride, up_stride,
     SAVE: tl.constexpr, ACTIVATION: tl.constexpr,
@@ -61,7 +61,7 @@ def _kernel(
     mask = (rows < m)[:, None] & (cols < n)[None, :]
     offs = rows[:, None] * n + cols[None, :]
     dtype = h_ptr.dtype.element_ty
-    tl.store(h_ptr + offs, (act(gate, ACTIVATION) * up).to(dtype), mask)
+    tl.store(h_ptr + offs, (act(gate, ACTIVATION, False) * up).to(dtype), mask)
     if SAVE:
         tl.store(g_ptr + offs, gate.to(dtype), mask)
         tl.store(u_ptr + offs, up.to(dtype), mask)

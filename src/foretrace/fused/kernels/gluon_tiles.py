@@ -1,4 +1,4 @@
-"""What the Hopper kernels share: the order of tiles, the way out through shared memory, and descriptors."""
+"""What the Hopper kernels share: the order of tiles and descriptors."""
 
 # ruff: noqa: ANN001, ANN202 - Triton gives device functions their types
 from __future__ import annotations
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ def tile_of(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
     first = tile // in_group * GROUP
     rows = gl.minimum(tiles_m - first, GROUP)
     return first + tile % in_group % rows, tile % in_group // rows
-
-
-@gluon.jit
-def send(desc, row, col, value, buf):
-    """Round ``value`` and send it to global memory through ``buf``, which must not be in use by an earlier send."""
-    buf.store(value.to(desc.dtype))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(desc, [row, col], buf)
 
 
 def descriptor(tensor: Tensor, rows: int, cols: int) -> TensorDescriptor:

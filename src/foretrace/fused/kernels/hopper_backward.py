@@ -23,7 +23,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .device_activation import act_and_slope
-from .gluon_tiles import descriptor, multiprocessors, send, tile_of
+from .gluon_tiles import descriptor, multiprocessors, tile_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +35,8 @@ class Config:
 
     bm: int = 128
     bn: int = 128
-    bk: int = 64
-    stages: int = 3
+    bk: int = 32
+    stages: int = 6
     group: int = 8
 
 
@@ -88,7 +88,7 @@ def _fetch(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, m, n, BM: gl.const
 
 @gluon.jit
 def _consume(
-    dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full, gu_empty, m, n, k,
+    dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full, gu_empty, lead, m, n, k,
     HALF: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = dy_bufs.shape[0]
@@ -100,19 +100,25 @@ def _consume(
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
-    step = 0
     turn = 0
+    step = 0
+    acc = gl.zeros([ROWS, BN], gl.float32, layout)
+    head_start = gl.minimum(STAGES, gl.cdiv(k, BK)) - 1
+    # the first half starts ahead, as in the forward
+    if HALF == 1:
+        mbarrier.wait(lead, 0)
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        acc = gl.zeros([ROWS, BN], gl.float32, layout)
         for k0 in range(0, k, BK):
             stage = step % STAGES
             mbarrier.wait(full.index(stage), step // STAGES & 1)
             dy = dy_bufs.index(stage).slice(HALF * ROWS, ROWS)
-            acc = warpgroup_mma(dy, w_bufs.index(stage), acc, is_async=True)
+            acc = warpgroup_mma(dy, w_bufs.index(stage), acc, use_acc=k0 > 0, is_async=True)
             # one product in flight: the one before has read its stage, which goes back to the producer
             acc = warpgroup_mma_wait(1, deps=(acc,))
             mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k0 > 0)
+            if HALF == 0:
+                mbarrier.arrive(lead, pred=step == head_start)
             step += 1
         dh = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
@@ -125,17 +131,22 @@ def _consume(
             col = tile_n * BN + side * COLS
             g_buf = g_bufs.index(2 * HALF + side)
             u_buf = u_bufs.index(2 * HALF + side)
+            h_buf = h_bufs.index(2 * HALF + side)
             up = u_buf.load(dh_side.type.layout).to(gl.float32)
-            value, slope = act_and_slope(g_buf.load(dh_side.type.layout).to(gl.float32), ACTIVATION)
-            send(dg_desc, row, col, dh_side * up * slope, g_buf)
-            send(du_desc, row, col, dh_side * value, u_buf)
-            send(h_desc, row, col, value * up, h_bufs.index(2 * HALF + side))
+            value, slope = act_and_slope(g_buf.load(dh_side.type.layout).to(gl.float32), ACTIVATION, True)
+            g_buf.store((dh_side * up * slope).to(dg_desc.dtype))
+            u_buf.store((dh_side * value).to(du_desc.dtype))
+            h_buf.store((value * up).to(h_desc.dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(dg_desc, [row, col], g_buf)
+            tma.async_copy_shared_to_global(du_desc, [row, col], u_buf)
+            tma.async_copy_shared_to_global(h_desc, [row, col], h_buf)
         tma.store_wait(0)
         mbarrier.arrive(gu_empty.index(HALF))
         turn += 1
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["m"])
 def gated_backward_kernel(
     dy_desc, down_desc, g_desc, u_desc, dg_desc, du_desc, h_desc, m, n, k,
     ACTIVATION: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
@@ -151,11 +162,13 @@ def gated_backward_kernel(
     h_bufs = gl.allocate_shared_memory(dtype, [4, BM // 2, BN // 2], h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    lead = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     gu_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     gu_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
+    mbarrier.init(lead, count=1)
     for i in gl.static_range(2):
         mbarrier.init(gu_full.index(i), count=1)
         mbarrier.init(gu_empty.index(i), count=1)
@@ -163,9 +176,9 @@ def gated_backward_kernel(
     gl.warp_specialize(
         [
             (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full,
-                        gu_empty, m, n, k, 0, ACTIVATION, GROUP)),
+                        gu_empty, lead, m, n, k, 0, ACTIVATION, GROUP)),
             (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full,
-                        gu_empty, m, n, k, 1, ACTIVATION, GROUP)),
+                        gu_empty, lead, m, n, k, 1, ACTIVATION, GROUP)),
             (_stream, (dy_desc, down_desc, dy_bufs, w_bufs, full, empty, m, n, k, GROUP)),
             (_fetch, (g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, m, n, BM, GROUP)),
         ],

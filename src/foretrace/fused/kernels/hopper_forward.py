@@ -25,7 +25,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .device_activation import act
-from .gluon_tiles import descriptor, multiprocessors, send, tile_of
+from .gluon_tiles import descriptor, multiprocessors, tile_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ class Config:
 
 
 INFERENCE = Config()
-TRAINING = Config()
+TRAINING = Config(bk=32, stages=7)
 
 
 @gluon.jit
@@ -71,7 +71,7 @@ def _produce(x_desc, gate_desc, up_desc, x_bufs, w_bufs, full, empty, m, n, k, G
 
 @gluon.jit
 def _consume(
-    h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, k,
+    h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead, m, n, k,
     HALF: gl.constexpr, SAVE: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = x_bufs.shape[0]
@@ -79,41 +79,60 @@ def _consume(
     BK: gl.constexpr = x_bufs.shape[2]
     BN: gl.constexpr = w_bufs.shape[1] // 2
     ROWS: gl.constexpr = BM // 2
+    COLS: gl.constexpr = BN // 2
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 2 * BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
-    out_buf = out_bufs.index(HALF)
     step = 0
+    acc = gl.zeros([ROWS, 2 * BN], gl.float32, layout)
+    # the first half starts as many steps ahead as the ring holds, and stays ahead: the halves' epilogues then
+    # meet the other's products instead of each other
+    head_start = gl.minimum(STAGES, gl.cdiv(k, BK)) - 1
+    if HALF == 1:
+        mbarrier.wait(lead, 0)
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        acc = gl.zeros([ROWS, 2 * BN], gl.float32, layout)
         for k0 in range(0, k, BK):
             stage = step % STAGES
             mbarrier.wait(full.index(stage), step // STAGES & 1)
             x = x_bufs.index(stage).slice(HALF * ROWS, ROWS)
             w = w_bufs.index(stage).permute((1, 0))
-            acc = warpgroup_mma(x, w, acc, is_async=True)
+            acc = warpgroup_mma(x, w, acc, use_acc=k0 > 0, is_async=True)
             # one product in flight: the one before has read its stage, which goes back to the producer
             acc = warpgroup_mma_wait(1, deps=(acc,))
             mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k0 > 0)
+            if HALF == 0:
+                mbarrier.arrive(lead, pred=step == head_start)
             step += 1
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-        gate, up = acc.reshape([ROWS, 2, BN]).permute((0, 2, 1)).split()
         row = tile_m * BM + HALF * ROWS
-        col = tile_n * BN
+        gate, up = acc.reshape([ROWS, 2, BN]).permute((0, 2, 1)).split()
         if SAVE:
+            # half of the columns at a time: six buffers of a half are what the ring leaves room for
+            gates = gate.reshape([ROWS, 2, COLS]).permute((0, 2, 1)).split()
+            ups = up.reshape([ROWS, 2, COLS]).permute((0, 2, 1)).split()
+            for side in gl.static_range(2):
+                h = act(gates[side], ACTIVATION, True) * ups[side]
+                tma.store_wait(0)
+                out_bufs.index(3 * HALF).store(h.to(h_desc.dtype))
+                out_bufs.index(3 * HALF + 1).store(gates[side].to(h_desc.dtype))
+                out_bufs.index(3 * HALF + 2).store(ups[side].to(h_desc.dtype))
+                fence_async_shared()
+                at = [row, tile_n * BN + side * COLS]
+                tma.async_copy_shared_to_global(h_desc, at, out_bufs.index(3 * HALF))
+                tma.async_copy_shared_to_global(g_desc, at, out_bufs.index(3 * HALF + 1))
+                tma.async_copy_shared_to_global(u_desc, at, out_bufs.index(3 * HALF + 2))
+        else:
+            h = act(gate, ACTIVATION, True) * up
             tma.store_wait(0)
-            send(g_desc, row, col, gate, out_buf)
-            tma.store_wait(0)
-            send(u_desc, row, col, up, out_buf)
-        h = act(gate, ACTIVATION) * up
-        tma.store_wait(0)
-        send(h_desc, row, col, h, out_buf)
+            out_bufs.index(HALF).store(h.to(h_desc.dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(h_desc, [row, tile_n * BN], out_bufs.index(HALF))
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["m"])
 def gated_forward_kernel(
     x_desc, gate_desc, up_desc, h_desc, g_desc, u_desc, m, n, k,
     SAVE: gl.constexpr, ACTIVATION: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
@@ -124,19 +143,22 @@ def gated_forward_kernel(
     dtype: gl.constexpr = x_desc.dtype
     x_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], x_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, 2 * BN, BK], gate_desc.layout)
-    out_bufs = gl.allocate_shared_memory(dtype, [2, BM // 2, BN], h_desc.layout)
+    OUTS: gl.constexpr = 6 if SAVE else 2
+    out_bufs = gl.allocate_shared_memory(dtype, [OUTS] + h_desc.block_type.shape, h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    lead = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
+    mbarrier.init(lead, count=1)
     fence_async_shared()
     gl.warp_specialize(
         [
-            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, k,
-                        0, SAVE, ACTIVATION, GROUP)),
-            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, k,
-                        1, SAVE, ACTIVATION, GROUP)),
+            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead,
+                        m, n, k, 0, SAVE, ACTIVATION, GROUP)),
+            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead,
+                        m, n, k, 1, SAVE, ACTIVATION, GROUP)),
             (_produce, (x_desc, gate_desc, up_desc, x_bufs, w_bufs, full, empty, m, n, k, GROUP)),
         ],
         [4, 1],
@@ -166,7 +188,7 @@ def gated_forward(
         descriptor(x_MK, cfg.bm, cfg.bk),
         descriptor(gate_weight_NK, cfg.bn, cfg.bk),
         descriptor(up_weight_NK, cfg.bn, cfg.bk),
-        *(descriptor(t, cfg.bm // 2, cfg.bn) for t in (h_MN, g, u)),
+        *(descriptor(t, cfg.bm // 2, cfg.bn // (2 if saved else 1)) for t in (h_MN, g, u)),
         m, n, k,
         SAVE=saved is not None, ACTIVATION=activation, STAGES=cfg.stages, GROUP=cfg.group, num_warps=4,
     )  # fmt: skip

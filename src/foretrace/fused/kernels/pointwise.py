@@ -34,7 +34,7 @@ def _forward_kernel(
     mask = offs < n
     gate = tl.load(gate_ptr + m * gate_stride + offs, mask, other=0.0).to(tl.float32)
     up = tl.load(up_ptr + m * up_stride + offs, mask, other=0.0).to(tl.float32)
-    out = act(gate, ACTIVATION) * up
+    out = act(gate, ACTIVATION, False) * up
     tl.store(out_ptr + m * out_stride + offs, out.to(out_ptr.dtype.element_ty), mask)
 
 
@@ -52,7 +52,7 @@ def _backward_kernel(
     dout = tl.load(dout_ptr + m * dout_stride + offs, mask, other=0.0).to(tl.float32)
     gate = tl.load(gate_ptr + m * gate_stride + offs, mask, other=0.0).to(tl.float32)
     up = tl.load(up_ptr + m * up_stride + offs, mask, other=0.0).to(tl.float32)
-    value, slope = act_and_slope(gate, ACTIVATION)
+    value, slope = act_and_slope(gate, ACTIVATION, False)
     tl.store(dgate_ptr + m * dgate_stride + offs, (dout * up * slope).to(dgate_ptr.dtype.element_ty), mask)
     tl.store(dup_ptr + m * dup_stride + offs, (dout * value).to(dup_ptr.dtype.element_ty), mask)
     if WRITE_OUT:

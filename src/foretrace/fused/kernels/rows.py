@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
 
@@ -32,19 +33,22 @@ class Config:
     bk: int
     stages: int
     warps: int
-    programs: int = 264
+    programs: int = 132
 
 
-GATE_UP = Config(bn=64, bk=128, stages=3, warps=4)
+GATE_UP = Config(bn=64, bk=64, stages=4, warps=4)
 DOWN = Config(bn=64, bk=128, stages=4, warps=4)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def _gate_up_kernel(
     x_ptr, gate_ptr, up_ptr, h_ptr, counters_ptr, m, n, k, x_stride, gate_stride, up_stride, tiles_down,
-    ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
+    if DEPENDENT:
+        # the down projection may take the multiprocessors that this kernel frees; it waits for the rest before it reads
+        gdc_launch_dependents()
     if pid == 0:
         # the down projection counts its arrivals from zero, and runs after this kernel
         for start in range(0, tiles_down, 128):
@@ -64,15 +68,17 @@ def _gate_up_kernel(
         x = tl.load(x_ptrs + k0, (rows < m)[None, :] & inside[:, None], other=0.0)
         gate = tl.dot(tl.load(gate_ptrs + k0, w_mask, other=0.0), x, gate)
         up = tl.dot(tl.load(up_ptrs + k0, w_mask, other=0.0), x, up)
-    h = (act(gate, ACTIVATION) * up).to(h_ptr.dtype.element_ty)
+    h = (act(gate, ACTIVATION, False) * up).to(h_ptr.dtype.element_ty)
     tl.store(h_ptr + rows[None, :] * n + cols[:, None], h, (rows < m)[None, :] & (cols < n)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def _down_kernel(
     h_ptr, weight_ptr, out_ptr, parts_ptr, counters_ptr, m, n, k, weight_stride, k_share,
-    SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
+    if DEPENDENT:
+        gdc_wait()
     tile = tl.program_id(0) // SPLIT
     part = tl.program_id(0) % SPLIT
     rows = tl.arange(0, BM)
@@ -95,7 +101,7 @@ def _down_kernel(
         if tl.atomic_add(counters_ptr + tile, 1, sem="acq_rel") != SPLIT - 1:
             return
         acc = tl.zeros([BN, BM], tl.float32)
-        for other in tl.static_range(SPLIT):
+        for other in range(SPLIT):  # a loop: unrolled, 64 rows spill
             acc += tl.load(parts_ptr + other * m * n + offs, mask, other=0.0, cache_modifier=".cg")
     tl.store(out_ptr + offs, acc.to(out_ptr.dtype.element_ty), mask)
 
@@ -106,6 +112,11 @@ def _split(tiles: int, k: int, config: Config) -> int:
     while split < 16 and tiles * split * 2 <= config.programs and k >= split * 4 * config.bk:  # noqa: PLR2004 - cap
         split *= 2
     return split
+
+
+def _chains_kernels(device: torch.device) -> bool:
+    """Whether a kernel can start before the one ahead of it has ended: NVIDIA, sm_90 and later."""
+    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9  # noqa: PLR2004
 
 
 def forward(
@@ -131,14 +142,17 @@ def forward(
     # the arrival counters share the allocation of the parts
     space = x_MK.new_empty(tiles + (split * m * dim if split > 1 else 0), dtype=torch.float32)
     counters, parts = space[:tiles].view(torch.int32), space[tiles:]
+    dependent = _chains_kernels(x_MK.device)
+    chain = {"launch_pdl": True} if dependent else {}
     _gate_up_kernel[(triton.cdiv(hidden, gate_up.bn),)](
         x_MK, gate_weight_NK, up_weight_NK, h, counters, m, hidden, dim,
         x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0), tiles,
-        ACTIVATION=activation, BM=bm, BN=gate_up.bn, BK=gate_up.bk,
+        ACTIVATION=activation, BM=bm, BN=gate_up.bn, BK=gate_up.bk, DEPENDENT=dependent,
         num_warps=gate_up.warps, num_stages=gate_up.stages,
     )  # fmt: skip
     _down_kernel[(tiles * split,)](
         h, down_weight_KN, out, parts, counters, m, dim, hidden, down_weight_KN.stride(0), k_share,
-        SPLIT=split, BM=bm, BN=down.bn, BK=down.bk, num_warps=down.warps, num_stages=down.stages,
+        SPLIT=split, BM=bm, BN=down.bn, BK=down.bk, DEPENDENT=dependent,
+        num_warps=down.warps, num_stages=down.stages, **chain,
     )  # fmt: skip
     return out

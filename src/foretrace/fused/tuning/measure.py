@@ -1,0 +1,115 @@
+"""Times of a call on a CUDA device: its kernels', the whole call's, and inside a CUDA graph; microseconds.
+
+``call(i)`` must use another set of buffers for consecutive ``i``, so that no call finds its data in a cache.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WARM_UP = 3
+# enough to push everything out of any L2 built so far (60 MB on an H200)
+_FLUSH_ELEMENTS = 64 << 20
+
+
+class _Kernel(NamedTuple):
+    start_ns: int
+    duration_ns: int
+    name: str
+
+
+def kernel_times(call: Callable[[int], object], repeats: int = 15) -> list[float]:
+    """The sum of kernel, copy and set times of each call, µs, with the L2 flushed before each; read by the profiler."""
+    return [sum(k.duration_ns for k in kernels) / 1000 for kernels in _profile(call, repeats)]
+
+
+def kernel_names(call: Callable[[int], object]) -> list[str]:
+    """The kernels, copies and sets of one call, in order."""
+    return [k.name for k in _profile(call, 1)[0]]
+
+
+def _profile(call: Callable[[int], object], repeats: int) -> list[list[_Kernel]]:
+    """Each call's device activities, found between two one-element kernels that nothing else launches."""
+    flush = torch.ones(_FLUSH_ELEMENTS, device="cuda")
+    mark = torch.ones(1, device="cuda")
+    for i in range(_WARM_UP):
+        call(i)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for i in range(repeats):
+            # a read, so that no written line is left whose write-back would slow the call
+            flush.amax()
+            mark.neg_()
+            call(i)
+            mark.neg_()
+        torch.cuda.synchronize()
+    assert profile.profiler is not None
+    events = [e for e in profile.profiler.kineto_results.events() if "CUDA" in str(e.device_type())]
+    found: list[list[_Kernel]] = [[]]
+    for kernel in sorted(_Kernel(e.start_ns(), e.duration_ns(), e.name()) for e in events):
+        if "neg_kernel" in kernel.name:
+            found.append([])
+        else:
+            found[-1].append(kernel)
+    return found[1::2]
+
+
+def call_times(call: Callable[[int], object], repeats: int = 15, inner: int = 10) -> list[float]:
+    """Wall time a call, µs: ``inner`` calls in a row, then one synchronize; the host's share is in it."""
+    times = []
+    for i in range(_WARM_UP):
+        call(i)
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for i in range(inner):
+            call(i)
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) / inner * 1e6)
+    return times
+
+
+def graph_times(call: Callable[[int], object], repeats: int = 15, inner: int = 10) -> list[float]:
+    """Time a call inside one CUDA graph of ``inner`` calls, µs: kernels and the gaps between them, no host."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for i in range(_WARM_UP):
+            call(i)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(inner):
+            call(i)
+    graph.replay()
+    times = []
+    for _ in range(repeats):
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop) / inner * 1000)
+    return times
+
+
+def peak_bytes(call: Callable[[int], object]) -> int:
+    """The most memory that a call holds on top of what was allocated before it."""
+    call(0)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call(0)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def middle(times: list[float]) -> float:
+    """The median, rounded to what a profiler can tell."""
+    return round(median(times), 2)
