@@ -40,7 +40,7 @@ _FOREACH_OP = re.compile(r"std::(\w{1,16})<|at::native::(\w{1,32})<", re.ASCII)
 _DISTRIBUTION = re.compile(
     r"(log_normal|normal|uniform|bernoulli|exponential|cauchy|geometric|poisson|randperm|random)", re.ASCII
 )
-_SCOPES = ("at::native", "at::cuda", "at_cuda_detail")
+_SCOPES = ("at::native", "at::cuda")
 _BARE = frozenset({"elementwise_kernel_with_index", "softmax_warp_forward", "softmax_warp_backward"})
 _BY_STL = {"multiplies": "mul", "plus": "add", "divides": "div", "minus": "sub"}
 
@@ -79,7 +79,7 @@ def _elementwise(symbol: Symbol) -> Identity:
     functor = next((arg for arg in args if not arg.isdigit() and from_cpp(arg) is None), "")
     found = read_functor(functor)
     casts = any(_CASTS_AT_RUN_TIME.search(arg) for arg in args)
-    noun = found.op if found.op_class in {"copy", "fill"} else f"elementwise {found.op}"
+    noun = found.op if found.op_class != "pointwise" else f"elementwise {found.op}"
     identity = replace(
         _identity(symbol, found.op_class, noun),
         in_dtype=None if casts else found.in_dtype,

@@ -29,7 +29,9 @@ _SIMPLE = re.compile(rf"\b(?P<op>CUDAFunctor\w{{0,16}}?_\w{{1,32}}|\w{{1,48}}Fun
 _FUNCTION = re.compile(
     r"\b\w{1,64}?(?:_kernel(?:_impl|_cuda|_nocast)*|KernelImpl|_cuda_out|_out_cuda|Kernel)\b", re.ASCII
 )
-_LAUNCHERS = frozenset({"gpu_kernel", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "elementwise_kernel"})
+_LAUNCHERS = frozenset(
+    {"gpu_kernel", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "elementwise_kernel"}
+)
 _INDEX_LAMBDA = "::{lambda(int)#1}"  # the launcher's own, over element indices
 _LAMBDA = re.compile(r"\{lambda\(([^(){}]{1,160})\)#[0-9]{1,3}\}", re.ASCII)
 _BRANCH = re.compile(r"\{lambda\(\)#([0-9])\}", re.ASCII)
@@ -89,7 +91,7 @@ def _lambda_dtype(text: str) -> str | None:
     """The type that the op's lambda takes; masks beside it do not count."""
     own = text.split(_INDEX_LAMBDA, 1)[0] if "gpu_kernel_impl" in text else text
     found = _LAMBDA.search(own)
-    if not found:
+    if not found or "*" in found[1]:  # a pointer is to bytes of a type that is not said
         return None
     dtypes = [from_cpp(part.strip()) for part in found[1].split(",")]
     return next((dtype for dtype in dtypes if dtype != "bool"), "bool")

@@ -32,7 +32,7 @@ def _kind(pattern: str, op_class: str, noun: str, dtypes: str = "") -> Kind:
 # Asked in order: what is more particular comes first.
 KINDS = (
     _kind(r"softmax_?warp_?(?:forward|backward)", "softmax", "softmax", "in out acc"),
-    _kind(r"cunn_SoftMax\w*|cunn_SpatialSoftMax\w*", "softmax", "softmax"),
+    _kind(r"cunn_SoftMax|cunn_SpatialSoftMax", "softmax", "softmax", "in acc out"),
     _kind(r"softmax", "softmax", "softmax"),
     _kind(r"layer_?norm|LayerNorm|GammaBeta", "normalization", "layer norm", "in acc"),
     _kind(r"rms_?norm", "normalization", "RMS norm", "in acc"),
@@ -40,8 +40,11 @@ KINDS = (
     _kind(r"batch_?norm|instance_?norm|weight_?norm|renorm", "normalization", "normalization", "in"),
     _kind(r"CatArray|cat_copy|chunk_cat|split_with_sizes|stack_copy", "copy", "cat"),
     _kind(r"dropout", "random", "dropout", "in"),
-    _kind(r"distribution|bernoulli|multinomial|randperm|philox|sample|poisson|gamma_grad", "random", "random numbers"),
+    _kind(
+        r"distribution|bernoulli|multinomial|randperm|philox|dirichlet|poisson|gamma_grad", "random", "random numbers"
+    ),
     _kind(r"nll_loss|ctc_loss|margin_loss|cross_entropy", "reduction", "loss", "in"),
+    _kind(r"topk|radix(?!Sort)|findKth|kthvalue|median|mode_kernel|compute_mode", "sort", "top-k", "in"),
     _kind(r"vectorized_gather", "gather-scatter", "index select"),  # its types are the index and the vector
     _kind(r"indexSelect|index_?select", "gather-scatter", "index select", "in"),
     _kind(
@@ -51,7 +54,6 @@ KINDS = (
     _kind(r"indexing_backward|index_elementwise|index_put|index_kernel|take|put_", "gather-scatter", "index"),
     _kind(r"scatter|gather", "gather-scatter", "scatter/gather"),
     _kind(r"masked_?select|nonzero|compact|flag_kernel", "gather-scatter", "selection"),
-    _kind(r"topk|radix(?!Sort)|findKth|kthvalue|median|mode_kernel|compute_mode", "sort", "top-k", "in"),
     _kind(r"sort|fill_reverse_indices|unique|merge_path|computeBlock\w*Digit", "sort", "sort", "in"),
     _kind(r"scan|cumsum|cumprod|cummax|cummin|logcumsumexp", "scan", "prefix sum", "in"),
     _kind(r"conv_?depthwise|slow_conv|conv\dd|dw_conv", "conv", "depthwise convolution", "in"),
@@ -60,7 +62,7 @@ KINDS = (
     _kind(r"triu_tril", "pointwise", "triangle mask", "io"),
     _kind(r"arange|linspace|logspace|eye_|fill|zero_", "fill", "fill"),
     _kind(r"kernelHistogram|histc|bincount", "reduction", "histogram"),
-    _kind(r"reduce|norm_kernel|cdist|renorm|segment_", "reduction", "reduction", "in"),
+    _kind(r"reduce|norm_kernel|lpnorm|cdist|renorm|segment_", "reduction", "reduction", "in"),
     _kind(r"amp_|unscale|update_scale", "pointwise", "gradient scaling"),
     _kind(r"upsample|grid_sampler|pad\dd|reflection|replication|interpolate", "pointwise", "resampling", "in"),
     _kind(r"int4|int8_?mm|scaled_mm|grouped_mm|gemm|weight_to|sparse_mm", "gemm", "GEMM"),

@@ -40,6 +40,7 @@ _TRAITS = re.compile(
 _FLASH = re.compile(r"(?:(\w+)::)?flash_(fwd|bwd)_(\w+)", re.ASCII)
 _FLASH_3 = re.compile(r"FlashAttn(Fwd|Bwd)\w*?Sm([0-9]{2,3})", re.ASCII)
 _TUPLE = re.compile(r"cute::tuple<cute::C<([0-9]{1,4})>, ?cute::C<([0-9]{1,4})>, ?cute::C<[0-9]{1,4}> ?>", re.ASCII)
+_SMALLEST_TILE = 32
 _ELEMENT = re.compile(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t)", re.ASCII)
 _CUDNN = re.compile(
     r"""cudnn_generated_\w{1,32}?_sdpa_(?P<arch>sm[0-9]{2,3})_(?:flash_)?(?P<way>fprop|bprop)
@@ -112,7 +113,8 @@ def _flash_2(symbol: Symbol) -> Identity | None:
 def _flash_3(symbol: Symbol) -> Identity | None:
     if "FlashAttn" not in symbol.text or not (found := _FLASH_3.search(symbol.text)):
         return None
-    tile = _TUPLE.search(symbol.text)
+    # the first tuples may be the cluster, whose sides are small
+    tile = next((sides for sides in _TUPLE.findall(symbol.text) if int(sides[0]) >= _SMALLEST_TILE), None)
     element = _ELEMENT.search(symbol.text)
     identity = Identity(
         symbol.name,
@@ -122,7 +124,7 @@ def _flash_3(symbol: Symbol) -> Identity | None:
         op_class="attention",
         in_dtype=from_cpp(element[0]) if element else None,
         acc_dtype="f32",
-        tile=(int(tile[1]), int(tile[2]), None) if tile else None,
+        tile=(int(tile[0]), int(tile[1]), None) if tile else None,
     )
     return told(identity, f"FlashAttention-3 {_way(found[1])}{made_for(identity.arch)}")
 

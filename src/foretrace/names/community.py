@@ -41,6 +41,7 @@ _NAMESPACES = {
 }
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("normalization", re.compile(r"norm", re.IGNORECASE)),
+    ("pointwise", re.compile(r"rotary|rope(?![a-z])|act_and", re.IGNORECASE)),
     (
         "gather-scatter",
         re.compile(r"cache|gather|scatter|permute|embedding|align_block|copy_blocks|moe_\w*sum", re.IGNORECASE),

@@ -41,10 +41,10 @@ GRAMMARS: tuple[tuple[str, Callable[[Symbol], Identity | None]], ...] = (
     ("xmma", xmma.parse),
     ("rocm", rocm.parse),
     ("community", community.parse),
+    ("cub", cub.parse),
     ("aten", aten.parse),
     ("cudnn", cudnn.parse),
     ("cutlass", cutlass.parse),
-    ("cub", cub.parse),
     ("triton", triton.parse),
 )
 

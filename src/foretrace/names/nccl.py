@@ -33,6 +33,15 @@ _PEER = re.compile(
     (?P<what>\w*(?:cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)\w*)""",
     re.ASCII | re.VERBOSE | re.IGNORECASE,
 )
+_LIBRARIES = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "flashinfer": "FlashInfer",
+    "tensorrt_llm": "TensorRT-LLM",
+    "c10d": "PyTorch",
+    "aiter": "AITER",
+    "deep_ep": "DeepEP",
+}
 _DEEP_EP = re.compile(r"deep_ep::(?:\w+::)*(?P<what>\w*(?:dispatch|combine|barrier)\w*)", re.ASCII)
 
 
@@ -41,7 +50,8 @@ def parse(symbol: Symbol) -> Identity | None:
     if found := _NCCL.fullmatch(symbol.path):
         return _nccl(symbol, found["what"], found["words"].split("_")[1:])
     if found := _PEER.fullmatch(symbol.path) or _DEEP_EP.fullmatch(symbol.path):
-        library = "DeepEP" if symbol.path.startswith("deep_ep") else symbol.path.split("::", 1)[0]
+        root = symbol.path.split("::", 1)[0]
+        library = _LIBRARIES.get(root, root)
         dtype = from_cpp(symbol.args[0]) if symbol.args else None
         words = joined(f"{library} collective {found['what']}: moves data between GPUs", dtype and dtype_words(dtype))
         return Identity(

@@ -12,8 +12,9 @@ There is no official grammar; this one was read from public traces and checked a
             Avec<block><type>, Bvec<block><type>: a scale every <block> elements; the scales' type, not the data's
     ABC     transpose of A, of B, and the layout of the output
 
-The architecture is written since cuBLAS 13. Before, ``coop`` gives away Hopper (those warpgroups exist for WGMMA only)
-and ``2cta`` Blackwell.
+A name of another form (``mma`` kernels of consumer Blackwell, a name cut short) is still known as a GEMM, with what its
+first and last words say. The architecture is written since cuBLAS 13. Before, ``coop`` gives away Hopper (those
+warpgroups exist for WGMMA only) and ``2cta`` Blackwell.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _NAME = re.compile(
     _(?P<c1>[0-9]{1,2})x(?P<c2>[0-9]{1,2}) (?P<flags>(?:_[A-Za-z0-9]{1,32}){0,16}?) _(?P<layout>[NT]{3})""",
     re.ASCII | re.VERBOSE,
 )
+_OTHER = re.compile(
+    r"nvjet(?:_(?P<arch>sm[0-9]{2,3}))?_(?P<types>[hstdqro]{5}|[hstdqro]{3})_(?P<words>\w{0,200})", re.ASCII
+)
+_LAYOUT = re.compile(r"(?:\A|_)([NT]{3})\Z", re.ASCII)
 _DTYPES = {"h": "f16", "t": "bf16", "s": "f32", "d": "f64", "q": "fp8", "r": "fp8", "o": "fp4"}
 _FLAG_WORDS = {
     "h": "tiles walked along rows (h)",
@@ -54,7 +59,7 @@ def parse(symbol: Symbol) -> Identity | None:
     """Decode an nvjet name, or ``None``."""
     found = _NAME.fullmatch(symbol.path)
     if not found:
-        return None
+        return _other(symbol)
     flags = found["flags"].split("_")[1:]
     a, b, acc, out = _operands(found["types"])
     arch = found["arch"] or _implied_arch(flags)
@@ -76,6 +81,27 @@ def parse(symbol: Symbol) -> Identity | None:
     )
     mixed = f"A {a}, B {b}" if a != b and a and b else None
     return told(identity, f"cuBLASLt GEMM{made_for(arch)}", mixed, *_flag_words(flags, arch))
+
+
+def _other(symbol: Symbol) -> Identity | None:
+    found = _OTHER.fullmatch(symbol.path)
+    if not found:
+        return None
+    a, b, acc, out = _operands(found["types"])
+    layout = _LAYOUT.search(found["words"])
+    identity = Identity(
+        symbol.name,
+        family="nvjet",
+        library="cuBLASLt",
+        arch=found["arch"],
+        op_class="gemm",
+        in_dtype=a if a == b else None,
+        acc_dtype=acc,
+        out_dtype=out,
+        layout=layout[1] if layout else None,
+        split_k=True if "splitK" in found["words"].split("_") else None,
+    )
+    return told(identity, f"cuBLASLt GEMM{made_for(found['arch'])}", "the rest of the name is of no known form")
 
 
 def _operands(types: str) -> tuple[str | None, str | None, str | None, str | None]:

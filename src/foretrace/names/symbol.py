@@ -11,7 +11,8 @@ from itanium_demangler import parse as parse_mangled
 _LONGEST_DEMANGLED = 2_000
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|_GLOBAL__N_[A-Za-z0-9_]*::", re.ASCII)
 _LITERAL_CAST = re.compile(r"\((?:bool|int|unsigned int|long|unsigned long)\)(?=-?[0-9])", re.ASCII)
-_MANGLED_WORD = re.compile(r"(?<![0-9])[1-9][0-9]{0,2}", re.ASCII)
+# a length before its identifier; not a number in a literal (Li4E), a back-reference (S1_) or a parameter (T1_)
+_MANGLED_WORD = re.compile(r"(?<![0-9ST])(?<!L[a-z])[1-9][0-9]{0,2}", re.ASCII)
 _MARK = re.compile(r"[<>(){},\[\] ]", re.ASCII)
 _OPEN, _CLOSE = frozenset("<({["), frozenset(">)}]")
 
@@ -76,7 +77,8 @@ def _mangled_words(name: str) -> str:
         end = found.end() + int(found[0])
         nested = nested and found.start() == at
         word = name[found.end() : end]
-        if len(word) == int(found[0]) and word.isidentifier():
+        is_lambda = word.startswith("_") and name[found.start() - 1] == "E"  # UlvE1_
+        if len(word) == int(found[0]) and word.isidentifier() and not is_lambda:
             (path if nested else inner).append(word)
             at = end
         else:

@@ -2,7 +2,7 @@
 
 Inductor::
 
-    [<model>_]triton_<kind>_fused_<op>_<op>…_<id>       triton_<kind>_<id>        triton_<id>
+    [<model>_]triton_<kind>_fused_<op>_<op>…_<id>       triton_<kind>_<id>
 
     kind  poi pointwise, red reduction in a loop, per persistent reduction (a whole row at once), tem template (GEMM,
           convolution, attention), for foreach (many tensors), spl / split_scan scan over blocks, coo cooperative
@@ -38,57 +38,82 @@ _KINDS = {
     "mix": ("reduction", "mixed-order reduction"),
     "unk": ("other", "kernel"),
 }
-_NAME = re.compile(
-    rf"(?:\w{{1,64}}?_)?triton_(?P<kind>{'|'.join(_KINDS)})_(?:fused_(?P<ops>\w+?)|(?P<bare>fused))?_?(?P<id>[0-9]{{1,6}})?(?P<old>_?(?:[0-9]{{1,2}}[cde]+){{1,64}})?",
-    re.ASCII,
-)
-_SPECIALISED = re.compile(
-    r"(?P<base>\w*?)_?_(?P<suffix>(?:[0-9]{1,2}(?:c|de?|e|(?=[0-9])))*[0-9]{1,2}(?:c|de?)e?)", re.ASCII
-)
+_NAME = re.compile(rf"(?:\w{{1,64}}?_)?triton_(?P<kind>{'|'.join(_KINDS)})_(?P<rest>\w+)", re.ASCII)
+_MARKS = re.compile(r"[cd]?e?", re.ASCII)
+_MOST_ARGUMENTS = 100
 _TEMPLATES = (
-    ("attention", ("flex_attention", "scaled_dot_product")),
-    ("conv", ("convolution",)),
-    ("gemm", ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "_grouped_mm", "_scaled_grouped_mm", "linear")),
+    ("attention", frozenset({"flex_attention", "flex_attention_backward", "scaled_dot_product_attention"})),
+    ("conv", frozenset({"convolution", "convolution_backward"})),
+    (
+        "gemm",
+        frozenset(
+            {"mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm", "_int_mm", "_grouped_mm", "_scaled_grouped_mm"}
+        ),
+    ),
 )
 
 
 def parse(symbol: Symbol) -> Identity | None:
     """Decode an Inductor or an old Triton name, or ``None``."""
-    if found := _NAME.fullmatch(symbol.path):
-        return _inductor(symbol.name, found)
-    if (found := _SPECIALISED.fullmatch(symbol.path)) and found["base"]:
-        base = found["base"].rstrip("_")
-        what = f"Triton kernel {base}" if base != "triton" else "Triton kernel without a name of its own"
-        words = (
-            f"{what}: its suffix lists arguments that equal 1 (c) or divide by 16 (d), no shapes; the op is not in it"
-        )
-        return Identity(symbol.name, family="triton", library="Triton", op_class="other", in_words=words)
-    return None
+    return _inductor(symbol) or _specialised(symbol)
 
 
-def _inductor(name: str, found: re.Match[str]) -> Identity:
-    kind = found["kind"]
-    op_class, noun = _KINDS[kind]
-    ops = split_ops(found["ops"]) if found["ops"] else None
-    if kind == "tem" and ops:
-        op_class = next(
-            (
-                c
-                for c, known in _TEMPLATES
-                if any(op.startswith(known) for op in ops if op in known or c == "attention")
-            ),
-            "other",
-        )
-    if kind == "for" and ops and any(op.startswith("_fused_") for op in ops):
-        op_class = "optimizer"
-    listed = f"fuses {', '.join(ops)}" if ops else "its ops are not in the name"
-    if kind == "tem":
-        listed = f"lists {', '.join(ops)}, which may in part have run in other kernels" if ops else listed
+def _inductor(symbol: Symbol) -> Identity | None:
+    found = _NAME.fullmatch(symbol.path)
+    words = found["rest"].split("_") if found else []
+    if words and _is_specialisation(words[-1]):
+        words.pop()
+    has_id = bool(words) and words[-1].isdigit()
+    if has_id:
+        words.pop()
+    if not found or not (words[:1] == ["fused"] or (has_id and not words)):
+        return None
+    op_class, noun = _KINDS[found["kind"]]
+    ops = split_ops("_".join(words[1:])) or None
+    if ops:
+        op_class = _class_by_ops(found["kind"], ops) or op_class
     return Identity(
-        name,
+        symbol.name,
         family="inductor",
         library="TorchInductor",
         op_class=op_class,
         fused_ops=ops,
-        in_words=f"torch.compile {noun}, generated as Triton: {listed}",
+        in_words=f"torch.compile {noun}, generated as Triton: {_listed(found['kind'], ops)}",
     )
+
+
+def _class_by_ops(kind: str, ops: tuple[str, ...]) -> str | None:
+    """A template's class is that of the op it was written for; a foreach kernel may be a fused optimizer."""
+    if kind == "tem":
+        return next((op_class for op_class, known in _TEMPLATES if known & set(ops)), None)
+    return "optimizer" if kind == "for" and any(op.startswith("_fused_") for op in ops) else None
+
+
+def _listed(kind: str, ops: tuple[str, ...] | None) -> str:
+    if ops is None:
+        return "its ops are not in the name"
+    listed = ", ".join(ops)
+    return f"lists {listed}, which may in part have run in other kernels" if kind == "tem" else f"fuses {listed}"
+
+
+def _specialised(symbol: Symbol) -> Identity | None:
+    base, _, suffix = symbol.path.rpartition("_")
+    if not _is_specialisation(suffix) or not (base.isascii() and base.isidentifier()):
+        return None
+    base = base.rstrip("_")
+    what = f"Triton kernel {base}" if base != "triton" else "Triton kernel without a name of its own"
+    words = f"{what}: its suffix lists arguments that equal 1 (c) or divide by 16 (d), no shapes; the op is not in it"
+    return Identity(symbol.name, family="triton", library="Triton", op_class="other", in_words=words)
+
+
+def _is_specialisation(suffix: str) -> bool:
+    """Whether ``suffix`` counts its arguments from 0 and marks at least one (``0d1d2c3de``, ``0d12d``)."""
+    at = marked = 0
+    for argument in range(_MOST_ARGUMENTS):
+        if at == len(suffix) or not suffix.startswith(str(argument), at):
+            break
+        marks = _MARKS.match(suffix, at + len(str(argument)))
+        assert marks is not None
+        marked += marks[0][:1] in {"c", "d"}
+        at = marks.end()
+    return marked > 0 and at == len(suffix)

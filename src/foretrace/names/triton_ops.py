@@ -37,7 +37,8 @@ weight_norm_interface
 """
 _TAILS = (("backward", "data"), ("backward",), ("forward",))
 _KNOWN = frozenset(_NAMES.split()) | {f"_{name}" for name in _PRIVATE_NAMES.split()}
-_LONGEST = max(name.count("_") for name in _KNOWN) + 2
+_STARTS = frozenset(name.removeprefix("_").split("_", 1)[0] for name in _KNOWN)
+_LONGEST = max(name.count("_") for name in _KNOWN) + 1
 
 
 def split_ops(joined: str) -> tuple[str, ...]:
@@ -63,6 +64,8 @@ def split_ops(joined: str) -> tuple[str, ...]:
 def _end_of_name(words: list[str], start: int, prefix: str) -> int:
     if prefix and words[start] == "foreach":
         return min(start + 2, len(words))
+    if words[start] not in _STARTS:
+        return start + 1
     for end in range(min(start + _LONGEST, len(words)), start + 1, -1):
         if prefix + "_".join(words[start:end]) in _KNOWN:
             return end
