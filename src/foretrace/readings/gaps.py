@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.readings.calls import Call, calls
-from foretrace.readings.host import compiling, cpu_computing, matching
+from foretrace.readings.host import compile_scopes, cpu_computing, matching
 from foretrace.run import ROOT, Kind, Run
 from foretrace.run.categories import kind_of
 from foretrace.run.intervals import clip, covered_ns, merge
@@ -96,7 +96,7 @@ def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
     return (
         ("profiler overhead", _overhead(run, lazy=False)),
         ("first use of a kernel", _overhead(run, lazy=True)),
-        ("compile", of(compiling(run))),
+        ("compile", of(compile_scopes(run))),
         ("data loading", of(matching(run, _DATA) & scopes)),
         (CPU, of(cpu_computing(run))),
         ("synchronize", of(kind == Call.WAIT)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,13 @@ import numpy as np
 from foretrace import stats
 from foretrace.ops import work
 from foretrace.readings.calls import Call, calls
+from foretrace.readings.compiling import compiling
 from foretrace.run import ROOT, Kind, Run
 from foretrace.run.intervals import merge
+from foretrace.run.tree import nearest
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = ("dims", "types", "concrete", "strides")
 _LONG_NS = 1_000_000
-_COMPILE = re.compile(
-    r"dynamo$|.*\(dynamo_timed\)|entire_frame_compile|_compile\.compile|compile_fx|backend_compile|inductor_compile"
-    r"|fx_codegen_and_compile|create_aot_dispatcher|CachingAutotuner\.|async_compile|AutogradLazyBackwardCompile"
-)
 _LAUNCHING = (Call.LAUNCH, Call.GRAPH, Call.COPY, Call.SET)
 
 
@@ -137,9 +135,18 @@ def matching(run: Run, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=2)
-def compiling(run: Run) -> NDArray[np.bool_]:
-    """Slices in which torch.compile traces, lowers, compiles or tunes, [slices]."""
-    found: NDArray[np.bool_] = matching(run, _COMPILE) & (run.host.kind != Kind.LAUNCH)
+def compile_scopes(run: Run) -> NDArray[np.bool_]:
+    """Which slices are a compilation or an autotuning of torch.compile, the outermost ones, [slices]."""
+    found = np.zeros(len(run.host), dtype=np.bool_)
+    seen = compiling(run)
+    found[[*seen.compiles, *seen.tunings]] = True
+    return found
+
+
+@lru_cache(maxsize=2)
+def in_compile(run: Run) -> NDArray[np.bool_]:
+    """Which slices lie in one of `compile_scopes` or are one, [slices]."""
+    found: NDArray[np.bool_] = nearest(run.host.parent, compile_scopes(run)) != ROOT
     return found
 
 
@@ -150,7 +157,7 @@ def cpu_computing(run: Run) -> NDArray[np.bool_]:
     Known by the table of ops, or by taking a millisecond or more of their own.
     """
     found = np.zeros(len(run.host), dtype=np.bool_)
-    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~compiling(run))
+    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~in_compile(run))
     for members in by_name(run, quiet):
         first = int(members[0])
         shapes, dtypes, concrete, strides = (run.op_argument(first, c) for c in _ARGUMENTS)
@@ -173,7 +180,7 @@ def costly_cpu_op(run: Run) -> tuple[str, int] | None:
     computing = np.flatnonzero(cpu_computing(run) & in_scope(run))
     if not len(computing):
         return None
-    quiet = (run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~compiling(run)
+    quiet = (run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~in_compile(run)
     outermost = computing
     while True:
         above = run.host.parent[outermost]

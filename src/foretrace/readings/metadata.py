@@ -12,6 +12,7 @@ from foretrace.readings.host import (
     by_name,
     cpu_computing,
     events,
+    in_compile,
     in_scope,
     launches_something,
     per_step,
@@ -39,13 +40,15 @@ def answer(run: Run) -> Answer | None:
 
     An op inside another counts beside it, each with its self time, so no nanosecond counts twice. Ops that the table
     of ops knows to compute, and that launched nothing, ran on the CPU; they stand apart. Figures are medians over
-    steps. A trace without GPU work raises no such question.
+    steps; ops of a compilation are left out. A trace without GPU work raises no such question.
     """
-    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run) & in_scope(run))
+    counted = (run.host.kind == Kind.OPERATOR) & in_scope(run) & ~in_compile(run)
+    quiet = np.flatnonzero(counted & ~launches_something(run))
     if not len(run.activities) or not len(quiet):
         return None
-    groups = sorted(by_name(run, quiet), key=lambda members: -int(run.host.self_ns[members].sum()))
-    rows = [_row(run, members) for members in groups]
+    pairs = [(_row(run, members), members) for members in by_name(run, quiet)]
+    pairs.sort(key=lambda pair: -pair[0]["self_ns"])
+    rows, groups = [row for row, _ in pairs], [members for _, members in pairs]
     parts = []
     for kind, singular, several in (
         (_NOTHING, "launches nothing", "launch nothing"),

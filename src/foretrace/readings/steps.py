@@ -9,9 +9,8 @@ import numpy as np
 
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
-from foretrace.readings.host import compiling, step_of
-from foretrace.run import ROOT, Kind, Run
-from foretrace.run.tree import nearest
+from foretrace.readings.host import in_compile, step_of
+from foretrace.run import Kind, Run
 from foretrace.units import duration
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _causes(run: Run) -> NDArray[np.int64]:
     found[call == Call.COPY] = _COPY
     found[call == Call.WAIT] = _WAIT
     found[np.isin(call, (Call.ALLOCATE, Call.FREE))] = _ALLOCATE
-    found[nearest(run.host.parent, compiling(run)) != ROOT] = _COMPILE
+    found[in_compile(run)] = _COMPILE
     return found
 
 

@@ -32,7 +32,13 @@ class TraceBuilder:
         self._correlation = 0
 
     def event(
-        self, cat: str, name: str, start: float, dur: float | None, tid: int | str = MAIN, **args: Any
+        self,
+        cat: str,
+        name: str,
+        start: float,
+        dur: float | None,
+        tid: int | str = MAIN,
+        **args: Any,  # noqa: ANN401
     ) -> TraceBuilder:
         """Any slice on a host thread; an instant where ``dur`` is ``None``."""
         timing = {"ph": "i", "s": "t"} if dur is None else {"ph": "X", "dur": dur}

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from build import TraceBuilder
+from mutate import mutated
+
+from foretrace.readings import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.run import Run
+
+
+def test_last_step_waits_for_the_queue(recorded: Callable[[str], Run]) -> None:
+    """The long last step of a trace with a deep queue is the final synchronize, and nothing of the step itself."""
+    answer = steps.answer(recorded("mlp_4x2048x2048x16384_eager"))
+    assert answer is not None
+    assert answer.verdict == "synchronize"
+    assert answer.sentence == (
+        "ProfilerStep#4 takes 8.87 ms, 28× the median of the others (318 µs): 8.60 ms more in synchronize "
+        "(cudaDeviceSynchronize). It is the last step, and waits there for all the work that was queued before."
+    )
+
+
+def test_first_step_of_the_file(recorded: Callable[[str], Run]) -> None:
+    """A slower first step is told from the others, with what the CPU did more."""
+    answer = steps.answer(recorded("linear_1024x32x64_eager"))
+    assert answer is not None
+    assert answer.verdict == "ops"
+    assert answer.sentence.startswith(
+        "ProfilerStep#2 takes 275 µs, 2.8× the median of the others (99.1 µs): 109 µs more"
+    )
+    assert "first step of the file" in answer.sentence
+
+
+@pytest.mark.parametrize("name", ["llama4_decode1", "mlp_recompiles", "tp_rank0"])
+def test_silent_where_steps_are_alike(recorded: Callable[[str], Run], name: str) -> None:
+    """Steps within a fifth of each other raise no question."""
+    assert steps.answer(recorded(name)) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"),
+    [
+        ("cudaMalloc", "allocator"),
+        ("cudaStreamSynchronize", "synchronize"),
+        ("cudaLaunchKernel", "launch calls"),
+        ("cudaMemcpyAsync", "copy calls"),
+    ],
+)
+def test_the_cause_is_the_extra_call(call: str, cause: str) -> None:
+    """One of four equal steps gets a long call more; the whole difference is put to it."""
+    built = TraceBuilder()
+    for number in range(4):
+        start = number * 1_000
+        built.step(number, start, 100 if number != 2 else 600)
+        built.op("aten::mm", start + 10, 50 if number != 2 else 550)
+        if number == 2:
+            built.call(call, start + 20, 500)
+    answer = steps.answer(built.run())
+    assert answer is not None
+    assert answer.verdict == cause
+    assert answer.sentence == (
+        f"ProfilerStep#2 takes 600 µs, 6× the median of the others (100 µs): 500 µs more in {cause} ({call})."
+    )
+    assert answer.evidence[2]["by_cause_ns"] == {cause: 500_000}
+
+
+def test_two_unlike_steps_are_unknown() -> None:
+    """With two steps nobody can say which one is usual."""
+    answer = steps.answer(TraceBuilder().step(1, 0, 100).step(2, 100, 300).op("aten::mm", 10, 5).run())
+    assert answer is not None
+    assert answer.verdict == "unknown"
+
+
+def test_a_longer_step_changes_the_answer() -> None:
+    """When another step is made the longest, it is the one that is asked about."""
+
+    def longer(event: dict[str, Any]) -> dict[str, Any]:
+        if event.get("name") == "ProfilerStep#3" and event.get("cat") == "user_annotation":
+            return {**event, "dur": event["dur"] * 0.25}
+        return event
+
+    answer = steps.answer(mutated("tp_rank0", longer))
+    assert answer is not None
+    assert answer.sentence.startswith("ProfilerStep#2 takes 2.54 ms, 1.")
