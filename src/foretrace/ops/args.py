@@ -41,15 +41,15 @@ class Args:
         """The tensor at ``index``, or ``None`` when there is none (absent, a scalar, a list)."""
         if index is None or not 0 <= index < len(self.shapes):
             return None
-        shape = _sizes(self.shapes[index])
         kind = _at(self.dtypes, index)
-        if shape is None or (kind is None and not shape) or not isinstance(kind, str | None):
+        dtype = short_dtype(kind) if isinstance(kind, str) else None
+        if dtype is None and not _may_be_tensor(kind):
             return None
-        if kind is not None and kind.strip().lower() in _NO_TENSOR:
+        shape = _sizes(self.shapes[index])
+        if shape is None or (kind is None and not shape):
             return None
-        strides = _sizes(_at(self.strides, index))
-        matching = strides if strides is not None and len(strides) == len(shape) else None
-        return Tensor(shape, None if kind is None else short_dtype(kind), matching)
+        strides = _sizes(self.strides[index]) if index < len(self.strides) else None
+        return Tensor(shape, dtype, strides if strides is not None and len(strides) == len(shape) else None)
 
     def tensor(self, index: int) -> Tensor:
         """The tensor at ``index``; raises `UnsaidError` when there is none."""
@@ -142,8 +142,13 @@ class Args:
         return named
 
 
+def _may_be_tensor(kind: object) -> bool:
+    """Whether a kind without a known element type is one at all: unrecorded, or a type that is new."""
+    return kind is None or (isinstance(kind, str) and kind.strip().lower() not in _NO_TENSOR)
+
+
 def _at(items: Sequence[object], index: int) -> object:
-    return items[index] if 0 <= index < len(items) else None
+    return items[index] if index < len(items) else None
 
 
 def _listed(value: object) -> Sequence[object]:
@@ -154,8 +159,10 @@ def _sizes(value: object) -> tuple[int, ...] | None:
     """A list of non-negative integers as a tuple; ``None`` for anything else (symbols, nested lists)."""
     if not isinstance(value, list | tuple):
         return None
-    sizes = tuple(size for size in value if isinstance(size, int) and size >= 0)
-    return sizes if len(sizes) == len(value) else None
+    for size in value:
+        if not isinstance(size, int) or size < 0:
+            return None
+    return tuple(value)
 
 
 def _given(text: str | None, default: float | None) -> str | float:

@@ -95,6 +95,7 @@ def _entry(rule: _Attention, *, composite: bool = False) -> Entry:
 OPS: dict[str, Entry] = {
     # q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa
     "scaled_dot_product_attention": _entry(_Attention(causal=5, extras=(3,), lse=False), composite=True),
+    "_scaled_dot_product_attention_math": _entry(_Attention(causal=5, extras=(3,), lse=False), composite=True),
     # q, k, v, dropout_p, is_causal, …
     "_scaled_dot_product_flash_attention": _entry(_Attention(causal=4), composite=True),
     "_scaled_dot_product_flash_attention_for_cpu": _entry(_Attention(causal=4, extras=(5,))),

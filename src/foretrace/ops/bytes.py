@@ -50,12 +50,13 @@ class Tensor:
 
 def unique_elements(tensor: Tensor) -> int:
     """Elements that lie in memory: an expanded dimension (stride 0) counts once, overlapping windows once."""
-    if tensor.strides is None or tensor.elements == 0:
+    if tensor.strides is None or tensor.dense():
         return tensor.elements
-    pairs = list(zip(tensor.shape, tensor.strides, strict=True))
-    addressed = math.prod(size for size, stride in pairs if stride != 0)
-    span = 1 + sum((size - 1) * abs(stride) for size, stride in pairs)
-    return min(addressed, span)
+    addressed, span = 1, 1
+    for size, stride in zip(tensor.shape, tensor.strides, strict=True):
+        addressed *= size if stride else min(size, 1)
+        span += (size - 1) * stride
+    return min(addressed, max(span, 0))
 
 
 def tensor_bytes(tensor: Tensor) -> int | None:

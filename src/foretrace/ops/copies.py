@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from foretrace.ops.bytes import Tensor
-from foretrace.ops.dtypes import promote
+from foretrace.ops.dtypes import DEFAULT_FLOAT, promote
 from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result, unknown
 
@@ -125,17 +125,31 @@ def _write_like(args: Args) -> Figures:
     return Figures(0, (), (Tensor(like.shape, kind),), kind)
 
 
-def _factory(dtype: int) -> Rule:
-    """``zeros(size, dtype, …)``: a new tensor; without a ``dtype`` its type is PyTorch's default float."""
+def _factory(dtype: int, default: str | None = DEFAULT_FLOAT) -> Rule:
+    """A new tensor of a recorded size.
+
+    Args:
+        dtype: How many arguments after the size its type stands.
+        default: The type without one; ``None`` takes that of the tensor or number that the op was given.
+    """
 
     def rule(args: Args) -> Figures:
         index = next((at for at in range(len(args)) if args.is_a(at, "ScalarList")), None)
         if index is None:
             raise UnsaidError
-        kind = args.dtype(index + dtype)
+        kind = args.dtype(index + dtype) or default or _given_type(args, index + 1)
         return Figures(0, (), (Tensor(tuple(args.integers(index)), kind),), kind)
 
     return rule
+
+
+def _given_type(args: Args, value: int) -> str | None:
+    like, text = args.find(0), args.text(value)
+    if like is not None or text is None:
+        return None if like is None else like.dtype
+    if text in ("True", "False"):
+        return "bool"
+    return "i64" if text.lstrip("-").isdigit() else DEFAULT_FLOAT
 
 
 def _range(args: Args) -> Figures:
@@ -190,8 +204,9 @@ OPS: dict[str, Entry] = {
     **_entries("copy", _scalar_out, "item is_nonzero", composite=True),
     **_entries("fill", _write, "fill_ zero_"),
     **_entries("fill", _write_like, "zeros_like ones_like full_like", composite=True),
-    **_entries("fill", _factory(1), "zeros ones new_zeros new_ones", composite=True),
-    **_entries("fill", _factory(2), "full new_full", composite=True),
+    **_entries("fill", _factory(1), "zeros ones", composite=True),
+    **_entries("fill", _factory(1, None), "new_zeros new_ones", composite=True),
+    **_entries("fill", _factory(2, None), "full new_full", composite=True),
     **_entries("fill", _range, "arange linspace logspace range eye scalar_tensor"),
     **_entries("random", _write, "normal_ uniform_ random_ exponential_ geometric_ log_normal_ cauchy_"),
     **_entries("random", _draw_inplace, "bernoulli_"),
@@ -199,6 +214,7 @@ OPS: dict[str, Entry] = {
     **_entries("random", _dropout, "native_dropout"),
     **_entries("random", unknown, "dropout dropout_ feature_dropout alpha_dropout", composite=True),
     **_entries("random", _write_like, "rand_like randn_like randint_like", composite=True),
-    **_entries("random", _factory(1), "rand randn randint", composite=True),
+    **_entries("random", _factory(1), "rand randn", composite=True),
+    **_entries("random", _factory(1, "i64"), "randint", composite=True),
     **_entries("random", unknown, "randperm multinomial normal"),
 }

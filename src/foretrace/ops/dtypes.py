@@ -6,6 +6,7 @@ arguments the number of a ``c10::ScalarType``. Inside foretrace a type is ``bf16
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -50,10 +51,13 @@ _SCALAR_TYPES = {
     27: "u16", 28: "u32", 29: "u64", 44: "f8", 45: "f4",
 }  # fmt: skip
 
+DEFAULT_FLOAT = "f32"  # torch.get_default_dtype(), which a trace does not record and hardly anybody changes
+
 Category = Literal["bool", "int", "float", "complex"]
 _CATEGORIES: tuple[Category, ...] = ("bool", "int", "float", "complex")
 
 
+@lru_cache(maxsize=256)  # asked for every argument of every op
 def short_dtype(name: str) -> str | None:
     """The short name of an element type; ``None`` for what is none (``Scalar``, ``TensorList``, the empty string).
 

@@ -15,9 +15,10 @@ _ALLOCATIONS = """
     _efficientzerotensor record_stream
 """
 _QUESTIONS = """
-    result_type can_cast is_floating_point is_complex is_same_size is_contiguous is_pinned size stride numel dim
-    sym_size sym_stride sym_numel sym_storage_offset storage_offset _has_compatible_shallow_copy_type _version
-    is_leaf retain_grad requires_grad_ _debug_has_internal_overlap _is_zerotensor broadcast_tensors meshgrid
+    result_type can_cast is_floating_point is_complex is_same_size is_contiguous is_pinned size stride numel
+    dim sym_size sym_stride sym_numel sym_storage_offset storage_offset _has_compatible_shallow_copy_type
+    _version is_leaf retain_grad requires_grad_ _debug_has_internal_overlap _is_zerotensor broadcast_tensors
+    meshgrid _fused_sdp_choice cudnn_is_acceptable _cudnn_is_acceptable _use_cudnn_ctc_loss
 """
 
 NAMES: frozenset[str] = frozenset(f"{_VIEWS} {_ALLOCATIONS} {_QUESTIONS}".split())

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from foretrace.ops.bytes import Tensor
-from foretrace.ops.dtypes import category, highest, promote
+from foretrace.ops.dtypes import DEFAULT_FLOAT, category, highest, promote
 from foretrace.ops.unsaid import UnsaidError
 from foretrace.ops.work import Entry, Figures, result
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # value, or the type of the first operand.
 Result: TypeAlias = Literal["promoted", "float", "bool", "first"]
 
-_DEFAULT_FLOAT = "f32"  # torch.get_default_dtype(), which a trace does not record and hardly anybody changes
+# What Python numbers become where an op takes only tensors.
+_NUMBERS = {"i64", "f64", "c128"}
 
 
 def pointwise(operands: int, flops: int, *, out: Result = "promoted", first: int = 0) -> Rule:
@@ -37,31 +38,30 @@ def pointwise(operands: int, flops: int, *, out: Result = "promoted", first: int
         reads = [tensor for index in range(operands) if (tensor := args.find(index)) is not None]
         if not reads:
             raise UnsaidError
-        kind = _result_type(args, out, range(first, operands))
-        computed = Tensor(broadcast(tensor.shape for tensor in reads), kind)
+        kind = combined_dtype(args, range(first, operands))
+        computed = Tensor(broadcast(tensor.shape for tensor in reads), _result_type(args, out, first, kind))
         written = result(args, computed, operands)
         # beside real tensors a 0-dim operand is a number that travels as a kernel parameter
         touched = [tensor for tensor in reads if tensor.shape] or reads
-        return Figures(flops * computed.elements, tuple(touched), (written,), touched[0].dtype)
+        return Figures(flops * computed.elements, tuple(touched), (written,), kind or touched[0].dtype)
 
     return rule
 
 
 def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that ``shapes`` broadcast to; raises `UnsaidError` when they do not fit together."""
-    result_shape: tuple[int, ...] = ()
-    for shape in shapes:
-        rank = max(len(shape), len(result_shape))
-        pairs = zip(_padded(shape, rank), _padded(result_shape, rank), strict=True)
-        sizes = [max(one, other) if 0 not in (one, other) else 0 for one, other in pairs]
-        if any(
-            size not in (1, wanted)
-            for given in (shape, result_shape)
-            for size, wanted in zip(_padded(given, rank), sizes, strict=True)
-        ):
+    distinct = list(dict.fromkeys(shapes))
+    if len(distinct) == 1:
+        return distinct[0]
+    rank = max((len(shape) for shape in distinct), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in distinct]
+    sizes = []
+    for column in zip(*padded, strict=True):
+        wanted = {size for size in column if size != 1}
+        if len(wanted) > 1:
             raise UnsaidError
-        result_shape = tuple(sizes)
-    return result_shape
+        sizes.append(wanted.pop() if wanted else 1)
+    return tuple(sizes)
 
 
 def combined_dtype(args: Args, indices: Iterable[int]) -> str | None:
@@ -88,14 +88,12 @@ def combined_dtype(args: Args, indices: Iterable[int]) -> str | None:
 def _promoted(sized: Sequence[str], zero_dim: Sequence[str], scalars: Sequence[str]) -> str | None:
     kind = promote(sized)
     if zero_dim and (not sized or _lifts(zero_dim, sized)):
-        alike = len(set(zero_dim)) == 1
-        if not alike and {"f64", "i64"} & set(zero_dim):
-            return None
-        if sized and {"f64"} & set(zero_dim):
-            return None
-        kind = promote([*sized, *zero_dim])
+        top = {one for one in zero_dim if category(one) == highest(zero_dim)}
+        if _NUMBERS & top and (len(top) > 1 or (sized and "i64" not in top)):
+            return None  # a number would be the default float or give way, a tensor would stay what it is
+        kind = promote([*sized, *sorted(top)])
     if kind is not None and "float" in scalars and category(kind) in ("bool", "int"):
-        return _DEFAULT_FLOAT
+        return DEFAULT_FLOAT
     if kind == "bool" and "int" in scalars:
         return "i64"
     return kind
@@ -113,19 +111,14 @@ def _scalar_category(args: Args, index: int) -> list[str]:
     return ["int"] if text.lstrip("-").isdigit() else ["float"]
 
 
-def _result_type(args: Args, out: Result, indices: Iterable[int]) -> str | None:
+def _result_type(args: Args, out: Result, first: int, kind: str | None) -> str | None:
     if out == "bool":
         return "bool"
     if out == "first":
-        return args.tensor(min(indices)).dtype
-    kind = combined_dtype(args, indices)
+        return args.tensor(first).dtype
     if out == "float" and kind is not None and category(kind) in ("bool", "int"):
-        return _DEFAULT_FLOAT
+        return DEFAULT_FLOAT
     return kind
-
-
-def _padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    return (1,) * (rank - len(shape)) + shape
 
 
 def _where(args: Args) -> Figures:
@@ -177,7 +170,7 @@ OPS: dict[str, Entry] = {
     **_entries(pointwise(1, 0, out="bool"), "isnan isinf isfinite logical_not signbit isneginf isposinf"),
     # two operands
     **_entries(pointwise(2, 1), "mul multiply remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor"),
-    **_entries(pointwise(2, 1), "__and__ __or__ __xor__ bitwise_left_shift bitwise_right_shift"),
+    **_entries(pointwise(2, 1), "__and__ __or__ __xor__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift"),
     **_entries(pointwise(2, 1), "add sub subtract rsub pow hypot copysign"),
     **_entries(pointwise(2, 1, out="float"), "div divide true_divide atan2 xlogy"),
     **_entries(pointwise(2, 0), "maximum minimum fmax fmin"),

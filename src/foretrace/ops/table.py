@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretrace.ops import attention, conv, copies, indexing, lists, matmul, norm, nothing, pointwise, reduction, rows
+from foretrace.ops import (
+    attention,
+    conv,
+    copies,
+    indexing,
+    lists,
+    matmul,
+    norm,
+    nothing,
+    pointwise,
+    pooling,
+    reduction,
+    rows,
+)
 from foretrace.ops.args import Args
 from foretrace.ops.bytes import total_bytes
 from foretrace.ops.unsaid import UnsaidError
@@ -20,20 +33,18 @@ if TYPE_CHECKING:
 _NAMESPACES = ("aten", "prims")
 _BARE = frozenset({"detach", "detach_"})  # autograd's own records of these come without a namespace
 
-# Composites whose children differ so much that only their class is said.
+# Ops of which only the class is said.
 _ONLY_NAMED: dict[str, Entry] = {
     **dict.fromkeys(
-        ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "kl_div"), Entry("reduction", unknown, composite=True)
-    ),
-    **dict.fromkeys(
-        ("adaptive_avg_pool2d", "max_pool2d", "avg_pool1d", "max_pool1d"), Entry("reduction", unknown, composite=True)
-    ),
-    **dict.fromkeys(
-        ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "avg_pool3d", "max_pool3d_with_indices"),
-        Entry("reduction", unknown),
+        ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "kl_div", "binary_cross_entropy_with_logits"),
+        Entry("reduction", unknown, composite=True),
     ),
     **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), Entry("fft", unknown)),
-    **dict.fromkeys(("tensordot", "inner", "chain_matmul", "multi_dot"), Entry("gemm", unknown, composite=True)),
+    **dict.fromkeys(
+        ("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_fft2", "fft_ifft2", "fft_fftn", "fft_rfftn", "stft"),
+        Entry("fft", unknown, composite=True),
+    ),
+    **dict.fromkeys(("tensordot", "inner", "chain_matmul"), Entry("gemm", unknown, composite=True)),
 }
 
 TABLE: dict[str, Entry] = {
@@ -42,6 +53,7 @@ TABLE: dict[str, Entry] = {
     **conv.OPS,
     **attention.OPS,
     **reduction.OPS,
+    **pooling.OPS,
     **rows.OPS,
     **norm.OPS,
     **copies.OPS,

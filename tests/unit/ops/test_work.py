@@ -354,3 +354,155 @@ def test_no_arguments_raise(
     said = work(f"aten::{op}", shapes, dtypes, concrete, strides)
     assert said is not None
     assert all(figure is None or figure >= 0 for figure in (said.flops, said.read_bytes, said.written_bytes))
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "dtypes", "out_dtype"),
+    [
+        ("aten::div", [[], []], ["float", "long int"], "f32"),  # only the category of an integer can count
+        ("aten::add", [[4], []], ["bool", "long int"], "i64"),
+        ("aten::add", [[4], []], ["int", "long int"], "i32"),
+        ("aten::add", [[4], []], [BF16, "float"], "bf16"),
+        ("aten::add", [[4], []], ["int", "float"], "f32"),
+        ("aten::add", [[], []], ["double", "double"], "f64"),
+        ("aten::add", [[], []], ["float", "double"], None),  # a number or a tensor: the file does not say
+        ("aten::add", [[4], []], ["float", "c10::complex<double>"], None),
+        ("aten::add", [[4], [4]], ["c10::Half", BF16], "f32"),
+        ("aten::sqrt", [[4]], ["int"], "f32"),
+        ("aten::eq", [[4], []], [BF16, "double"], "bool"),
+        ("aten::add_", [[4], [4]], [BF16, "float"], "bf16"),
+        ("aten::where", [[4], [4], []], ["bool", BF16, "float"], "bf16"),
+    ],
+)
+def test_result_types_follow_pytorchs_promotion(
+    op: str, shapes: list[list[int]], dtypes: list[str], out_dtype: str | None
+) -> None:
+    """Tensors with dimensions decide, 0-dim ones only lift the category; undecidable means unknown."""
+    said = work(op, shapes, dtypes, [""] * len(shapes))
+    assert said is not None
+    assert said.out_dtype == out_dtype
+
+
+def test_the_arithmetic_type_is_that_of_the_promoted_operands() -> None:
+    """The condition of ``where`` and the bool of a comparison are not what is computed with."""
+    where = work("aten::where", [[4], [4], [4]], ["bool", BF16, BF16])
+    compare = work("aten::gt", [[4], [4]], ["float", "float"])
+    assert where is not None
+    assert compare is not None
+    assert (where.dtype, compare.dtype) == ("bf16", "f32")
+
+
+def test_operands_that_do_not_broadcast_have_no_work() -> None:
+    """Shapes that contradict the op leave every figure unknown."""
+    said = work("aten::add", [[4, 3], [4, 5]], ["float", "float"])
+    assert said is not None
+    assert (said.flops, said.moved_bytes) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "dtypes", "concrete", "read", "written"),
+    [
+        # 6 rows of 8 f32 and 6 indices into a table of 100 rows, which is read and written only there
+        (
+            "aten::index_add_",
+            [[100, 8], [], [6], [6, 8], []],
+            ["float", "Scalar", "long int", "float", "Scalar"],
+            ["", "0", "", "", "1"],
+            6 * 8 + 192 + 192,
+            192,
+        ),
+        (
+            "aten::index_copy_",
+            [[100, 8], [], [6], [6, 8]],
+            ["float", "Scalar", "long int", "float"],
+            ["", "0", "", ""],
+            48 + 192,
+            192,
+        ),
+        (
+            "aten::scatter_add_",
+            [[100, 8], [], [6, 8], [6, 8]],
+            ["float", "Scalar", "long int", "float"],
+            ["", "0", "", ""],
+            384 + 192 + 192,
+            192,
+        ),
+        (
+            "aten::scatter_",
+            [[100, 8], [], [6, 8], []],
+            ["float", "Scalar", "long int", "Scalar"],
+            ["", "0", "", "1"],
+            384,
+            192,
+        ),
+        # out of place the whole tensor is copied first
+        (
+            "aten::scatter_add",
+            [[100, 8], [], [6, 8], [6, 8]],
+            ["float", "Scalar", "long int", "float"],
+            ["", "0", "", ""],
+            3200 + 768,
+            3200 + 192,
+        ),
+    ],
+)
+def test_scatters_touch_what_their_index_names(
+    op: str, shapes: list[list[int]], dtypes: list[str], concrete: list[str], read: int, written: int
+) -> None:
+    """In place only the indexed elements move, with the index and the values."""
+    said = work(op, shapes, dtypes, concrete)
+    assert said is not None
+    assert (said.read_bytes, said.written_bytes) == (read, written)
+
+
+def test_grouped_products_count_every_row_once() -> None:
+    """Ragged rows meet one group's matrix each; a ragged inner dimension is data and stays unknown."""
+    rows = work("aten::_grouped_mm", [[512, 64], [8, 64, 32], [8]], [BF16, BF16, "int"])
+    inner = work("aten::_grouped_mm", [[64, 512], [512, 32], [8]], [BF16, BF16, "int"])
+    assert rows is not None
+    assert inner is not None
+    assert (rows.flops, rows.out_shape) == (2 * 512 * 64 * 32, (512, 32))
+    assert inner.flops is None
+
+
+def test_causal_masks_of_uneven_lengths() -> None:
+    """From the top left a few queries see few keys; from the bottom right they see nearly all."""
+    shapes = [[1, 8, 1, 16], [1, 1024, 1, 16], [1, 1024, 1, 16], *[[]] * 11]
+    dtypes = [BF16, BF16, BF16, "", "", "", "", "", "Scalar", "Scalar", "Scalar", "", "", ""]
+
+    def flops(mask: str) -> int | None:
+        said = work(
+            "aten::_efficient_attention_forward",
+            shapes,
+            dtypes,
+            ["", "", "", "", "", "", "", "", "0.", mask, "False", "", "", ""],
+        )
+        assert said is not None
+        return said.flops
+
+    assert flops("0") == 4 * 8 * 1024 * 16
+    assert flops("1") == 4 * 32 * 16  # half of 8 × 8 pairs
+    assert flops("2") == 4 * (8 * 1024 - 32) * 16
+    assert flops("7") is None
+
+
+def test_sliding_windows_leave_the_operations_unknown() -> None:
+    """A window limits the pairs in a way that the shapes do not tell."""
+    shape = [4, 1024, 16, 64]
+    said = work(
+        "aten::_flash_attention_forward",
+        [shape, shape, shape, *[[]] * 10],
+        [BF16, BF16, BF16, "", "", *["Scalar"] * 5, "", "Scalar", "Scalar"],
+        ["", "", "", "", "", "1024", "1024", "0.", "True", "False", "", "128", "0"],
+    )
+    assert said is not None
+    assert said.flops is None
+    assert said.read_bytes == 3 * 8_388_608
+
+
+def test_named_overloads_and_dense_defaults() -> None:
+    """An overload's name changes nothing, and without strides a tensor is taken as dense."""
+    plain = work("aten::mm", [[16, 32], [32, 8]], ["float", "float"])
+    assert plain == work("aten::mm.out", [[16, 32], [32, 8], [16, 8]], ["float", "float", "float"])
+    assert plain is not None
+    assert plain.moved_bytes == 4 * (16 * 32 + 32 * 8 + 16 * 8)
