@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from foretrace.errors import ForetraceError
     from foretrace.names import Identity, decode
     from foretrace.readings import Answer, ask
+    from foretrace.render.words import in_words
     from foretrace.run import Run, read
 
 __version__ = "0.1.0"
@@ -27,11 +28,12 @@ _HOMES = {
     "Run": "foretrace.run",
     "ask": "foretrace.readings",
     "decode": "foretrace.names",
+    "in_words": "foretrace.render.words",
     "profile": "foretrace.capture",
     "read": "foretrace.run",
 }
 
-__all__ = ["Answer", "ForetraceError", "Identity", "Run", "__version__", "ask", "decode", "profile", "read"]
+__all__ = ["Answer", "ForetraceError", "Identity", "Run", "__version__", "ask", "decode", "in_words", "profile", "read"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever lives there
