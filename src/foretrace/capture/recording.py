@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,6 +23,7 @@ _STEP = "ProfilerStep#"
 
 def new_profiler(schedule: Schedule | None, *, stacks: bool, memory: bool) -> torch.profiler.profile:
     """A profiler that collects shapes on the CPU and on the accelerator; without a schedule it records all."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # its stage reports would stand between our lines on stderr
     steps = None
     if schedule is not None:
         steps = torch.profiler.schedule(wait=schedule.wait, warmup=schedule.warmup, active=schedule.active, repeat=1)
