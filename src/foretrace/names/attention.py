@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _TRAITS = re.compile(
     r"Flash_(?:fwd|bwd)_kernel_traits<\s?([0-9]{1,4}), ([0-9]{1,4}), ([0-9]{1,4}), [^<>]{0,80}?(\w+::\w+)", re.ASCII
 )
-_FLASH = re.compile(r"(?:(\w+)::)?flash_(fwd|bwd)_(\w+)", re.ASCII)
+_FLASH = re.compile(r"(?:((?:\w+::){0,4}\w+)::)?flash_(fwd|bwd)_(\w+)", re.ASCII)
 _FLASH_3 = re.compile(r"FlashAttn(Fwd|Bwd)\w*?Sm([0-9]{2,3})", re.ASCII)
 _TUPLE = re.compile(r"cute::tuple<cute::C<([0-9]{1,4})>, ?cute::C<([0-9]{1,4})>, ?cute::C<[0-9]{1,4}> ?>", re.ASCII)
 _SMALLEST_TILE = 32
