@@ -192,7 +192,7 @@ OPS: dict[str, Entry] = {
     **_entries("copy", _maybe_copy, "reshape contiguous flatten ravel reshape_as", composite=True),
     **_entries("copy", _cat, "cat"),
     **_entries("copy", _cat, "concat concatenate", composite=True),
-    **_entries("copy", _stack, "stack"),
+    **_entries("copy", _stack, "stack", composite=True),
     **_entries("copy", _repeat, "repeat", composite=True),
     **_entries("copy", unknown, "tile repeat_interleave hstack vstack dstack block_diag", composite=True),
     **_entries("copy", _pad, "constant_pad_nd", composite=True),

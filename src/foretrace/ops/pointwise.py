@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from foretrace.ops.args import Args
     from foretrace.ops.work import Rule
 
-# How the result's type follows from the operands': promoted together, promoted and at least a float, a truth
-# value, or the type of the first operand.
-Result: TypeAlias = Literal["promoted", "float", "bool", "first"]
+# How the result's type follows from the operands': promoted together, promoted and at least a float, the real
+# part's of what is promoted, a truth value, or the type of the first operand.
+Result: TypeAlias = Literal["promoted", "float", "real", "bool", "first"]
 
 # What Python numbers become where an op takes only tensors.
 _NUMBERS = {"i64", "f64", "c128"}
@@ -116,6 +116,8 @@ def _result_type(args: Args, out: Result, first: int, kind: str | None) -> str |
         return "bool"
     if out == "first":
         return args.tensor(first).dtype
+    if out == "real":
+        return {"c32": "f16", "c64": "f32", "c128": "f64"}.get(kind or "", kind)
     if out == "float" and kind is not None and category(kind) in ("bool", "int"):
         return DEFAULT_FLOAT
     return kind
@@ -143,17 +145,26 @@ def _glu(args: Args) -> Figures:
     return Figures(4 * math.prod(shape), (source,), (written,))
 
 
-def _entries(rule: Rule, names: str) -> dict[str, Entry]:
-    return {name: Entry("pointwise", rule) for name in names.split()}
+def _division(args: Args) -> Figures:
+    """``div(self, other, rounding_mode)``: a quotient is a float, a rounded one stays what it was."""
+    rounded = len(args) > 2 and args.find(2) is None  # noqa: PLR2004 - the place of rounding_mode
+    return pointwise(2, 1, out="promoted" if rounded else "float")(args)
+
+
+def _entries(rule: Rule, names: str, *, composite: bool = False) -> dict[str, Entry]:
+    return {name: Entry("pointwise", rule, composite) for name in names.split()}
 
 
 # Operations an element are counted from the formula as PyTorch documents it, each operator and each special
 # function (exp, erf, tanh, sqrt…) as one; minimum, maximum and comparison are no arithmetic and count nothing.
 OPS: dict[str, Entry] = {
     # one operand
-    **_entries(pointwise(1, 1), "neg negative abs absolute square sign sgn"),
-    **_entries(pointwise(1, 1), "ceil floor round trunc frac conj_physical _conj_physical positive"),
-    **_entries(pointwise(1, 0), "relu bitwise_not clamp_min clamp_max"),
+    **_entries(pointwise(1, 1), "neg sign sgn ceil floor round trunc frac conj_physical _conj_physical"),
+    **_entries(pointwise(1, 1), "negative square", composite=True),
+    **_entries(pointwise(1, 1, out="real"), "abs angle"),
+    **_entries(pointwise(1, 1, out="real"), "absolute", composite=True),
+    **_entries(pointwise(1, 0), "bitwise_not threshold nan_to_num"),
+    **_entries(pointwise(1, 0), "relu relu6 hardtanh", composite=True),
     **_entries(
         pointwise(1, 1, out="float"),
         "sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh"
@@ -162,32 +173,38 @@ OPS: dict[str, Entry] = {
     **_entries(pointwise(1, 4, out="float"), "sigmoid"),  # 1 / (1 + exp(-x))
     **_entries(pointwise(1, 5, out="float"), "silu"),  # x * sigmoid(x)
     **_entries(pointwise(1, 5), "gelu"),  # x * 0.5 * (1 + erf(x * sqrt(1/2)))
-    **_entries(pointwise(1, 4), "mish softplus elu celu selu"),
+    **_entries(pointwise(1, 4), "mish softplus elu hardswish"),
+    **_entries(pointwise(1, 4), "celu selu", composite=True),
     **_entries(pointwise(1, 3), "hardsigmoid"),
-    **_entries(pointwise(1, 4), "hardswish"),
     **_entries(pointwise(1, 1), "leaky_relu"),
-    **_entries(pointwise(1, 0), "hardtanh threshold relu6 nan_to_num"),
-    **_entries(pointwise(1, 0, out="bool"), "isnan isinf isfinite logical_not signbit isneginf isposinf"),
+    **_entries(pointwise(1, 0, out="bool"), "logical_not signbit isneginf isposinf"),
+    **_entries(pointwise(1, 0, out="bool"), "isnan isinf isfinite", composite=True),
     # two operands
-    **_entries(pointwise(2, 1), "mul multiply remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor"),
-    **_entries(pointwise(2, 1), "__and__ __or__ __xor__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift"),
-    **_entries(pointwise(2, 1), "add sub subtract rsub pow hypot copysign"),
-    **_entries(pointwise(2, 1, out="float"), "div divide true_divide atan2 xlogy"),
-    **_entries(pointwise(2, 0), "maximum minimum fmax fmin"),
-    **_entries(
-        pointwise(2, 0, out="bool"),
-        "eq ne lt le gt ge not_equal less less_equal greater greater_equal logical_and logical_or logical_xor",
-    ),
+    **_entries(pointwise(2, 1), "add sub mul pow remainder fmod floor_divide hypot"),
+    **_entries(pointwise(2, 1), "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"),
+    **_entries(pointwise(2, 1), "subtract rsub multiply __and__ __or__ __xor__", composite=True),
+    **_entries(pointwise(2, 1), "__lshift__ __rshift__"),
+    **_entries(_division, "div"),
+    **_entries(_division, "divide true_divide", composite=True),
+    **_entries(pointwise(2, 1, out="float"), "atan2 xlogy copysign"),
+    **_entries(pointwise(2, 0), "maximum minimum fmax fmin clamp_min clamp_max"),
+    **_entries(pointwise(2, 0, out="bool"), "eq ne lt le gt ge logical_and logical_or logical_xor"),
+    **_entries(pointwise(2, 0, out="bool"), "not_equal less less_equal greater greater_equal", composite=True),
     **_entries(pointwise(2, 1), "threshold_backward leaky_relu_backward hardtanh_backward _prelu_kernel"),
     **_entries(pointwise(2, 3), "sigmoid_backward tanh_backward"),  # grad * (1 - y) * y, grad * (1 - y * y)
     **_entries(pointwise(2, 9), "silu_backward"),  # s = sigmoid(x); grad * s * (1 + x * (1 - s))
     **_entries(pointwise(2, 14), "gelu_backward"),  # grad * (cdf(x) + x * pdf(x))
     **_entries(pointwise(2, 4), "softplus_backward hardswish_backward hardsigmoid_backward"),
     **_entries(pointwise(2, 2, out="first"), "native_dropout_backward"),  # grad * mask * scale
+    # losses: the elementwise kernel; the mean or sum over it is an op of its own, below this one
+    **_entries(pointwise(2, 2), "mse_loss"),
+    **_entries(pointwise(2, 3), "smooth_l1_loss huber_loss"),
+    **_entries(pointwise(3, 3), "mse_loss_backward"),  # norm * (x - target) * grad
     # three operands
-    **_entries(pointwise(3, 0), "clamp clip"),
-    "masked_fill": Entry("pointwise", pointwise(3, 0, out="first"), composite=True),
-    "masked_fill_": Entry("pointwise", pointwise(3, 0, out="first")),
+    **_entries(pointwise(3, 0), "clamp"),
+    **_entries(pointwise(3, 0), "clip", composite=True),
+    **_entries(pointwise(3, 0, out="first"), "masked_fill", composite=True),
+    **_entries(pointwise(3, 0, out="first"), "masked_fill_"),
     **_entries(pointwise(3, 3), "lerp addcmul addcdiv"),
     **_entries(_where, "where _s_where"),
     "glu": Entry("pointwise", _glu),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -85,8 +84,8 @@ def _extremum(args: Args) -> Figures:
     return _Reduction(0, ("same", "i64") if along else ("same",))(args)
 
 
-def _reduction(rule: _Reduction) -> Entry:
-    return Entry("reduction", rule)
+def _reduction(rule: _Reduction, *, composite: bool = False) -> Entry:
+    return Entry("reduction", rule, composite)
 
 
 def _loss(args: Args) -> Figures:
@@ -105,19 +104,7 @@ def _loss_backward(args: Args) -> Figures:
     return Figures(target.elements, reads, (Tensor(scores.shape, scores.dtype),), scores.dtype)
 
 
-def _distance(flops: int) -> Entry:
-    """``mse_loss(self, target, reduction)`` and its kin: an elementwise term, then its mean or sum."""
-
-    def rule(args: Args) -> Figures:
-        one, other = args.tensor(0), args.tensor(1)
-        reduced = args.integer(2, 1) != 0
-        written = result(args, Tensor(() if reduced else one.shape, one.dtype), 3)
-        return Figures((flops + reduced) * math.prod(one.shape), (one, other), (written,))
-
-    return Entry("reduction", rule)
-
-
-_NORM = _reduction(_Reduction(2, dim=2, keepdim=3, has_dtype=True))
+_NORM = _Reduction(2, dim=2, keepdim=3, has_dtype=True)
 _UNKNOWN = Entry("reduction", unknown)
 _LOSS, _LOSS_BACKWARD = Entry("reduction", _loss), Entry("reduction", _loss_backward)
 
@@ -131,18 +118,14 @@ OPS: dict[str, Entry] = {
     **dict.fromkeys(("any", "all"), _reduction(_Reduction(0, ("bool",)))),
     "count_nonzero": _reduction(_Reduction(0, ("i64",))),
     **dict.fromkeys(("max", "min"), Entry("reduction", _extremum)),
-    "logsumexp": _reduction(_Reduction(3)),  # subtract the maximum, exp, add
+    "logsumexp": _reduction(_Reduction(3), composite=True),  # subtract the maximum, exp, add
     # subtract the mean, square, add; and the mean itself
     **dict.fromkeys(("var", "std"), _reduction(_Reduction(4, keepdim=3))),
     "var_mean": _reduction(_Reduction(4, ("same", "same"), keepdim=3)),
     "std_mean": _reduction(_Reduction(4, ("same", "same"), keepdim=3)),
-    "norm": _NORM,
-    "linalg_vector_norm": _NORM,
+    "norm": _reduction(_NORM, composite=True),
+    "linalg_vector_norm": _reduction(_NORM),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _LOSS),
     **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), _LOSS_BACKWARD),
-    "mse_loss": _distance(2),
-    "l1_loss": _distance(2),
-    "smooth_l1_loss": _distance(3),
-    "huber_loss": _distance(3),
     **dict.fromkeys(("median", "mode", "kthvalue", "aminmax", "binary_cross_entropy"), _UNKNOWN),
 }

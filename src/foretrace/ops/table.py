@@ -36,7 +36,7 @@ _BARE = frozenset({"detach", "detach_"})  # autograd's own records of these come
 # Ops of which only the class is said.
 _ONLY_NAMED: dict[str, Entry] = {
     **dict.fromkeys(
-        ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "kl_div", "binary_cross_entropy_with_logits"),
+        ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "kl_div", "l1_loss", "binary_cross_entropy_with_logits"),
         Entry("reduction", unknown, composite=True),
     ),
     **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), Entry("fft", unknown)),

@@ -44,6 +44,7 @@ def _cases() -> list[Case]:
 
     x, y, row = rand(6, 5, 8), rand(6, 5, 8), rand(8)
     half, ints, flags = rand(6, 5, 8, dtype=torch.bfloat16), torch.arange(40).reshape(5, 8), rand(5, 8) > 0.5
+    spiral = torch.polar(rand(4), rand(4))
     spread = rand(5, 1).expand(5, 8)
     a, b, bias = rand(7, 9), rand(9, 4), rand(4)
     p, q, batch_bias = rand(3, 7, 9), rand(3, 9, 4), rand(3, 7, 4)
@@ -66,6 +67,9 @@ def _cases() -> list[Case]:
         Case("out=", "aten::mul", lambda: torch.mul(x, y, out=out), [x, y]),
         Case("integer division", "aten::div", lambda: ints / ints, [ints, ints]),
         Case("integer square root", "aten::sqrt", ints.sqrt, [ints]),
+        Case("rounded division", "aten::div", lambda: torch.div(ints, 3, rounding_mode="floor"), [ints]),
+        Case("size of complex numbers", "aten::abs", spiral.abs, [spiral]),
+        Case("least of a tensor", "aten::clamp_min", lambda: torch.clamp_min(x, row), [x, row]),
         Case("compare", "aten::gt", lambda: half > 0.5, [half]),
         Case("logical", "aten::logical_and", lambda: torch.logical_and(flags, ints), [flags, ints]),
         Case("power", "aten::pow", lambda: half.pow(2), [half]),
@@ -128,7 +132,7 @@ def _cases() -> list[Case]:
         Case("vector norm", "aten::linalg_vector_norm", lambda: torch.linalg.vector_norm(x), [x], "reduction"),
         Case("norm of rows", "aten::linalg_vector_norm", lambda: torch.linalg.vector_norm(x, dim=1), [x], "reduction"),
         Case("log of summed exponentials", "aten::logsumexp", lambda: x.logsumexp(2), [x], "reduction"),
-        Case("squared distance", "aten::mse_loss", lambda: F.mse_loss(x, y), [x, y], "reduction"),
+        Case("squared distance", "aten::mse_loss", lambda: F.mse_loss(x, y, reduction="none"), [x, y]),
         Case(
             "greatest of windows",
             "aten::max_pool2d_with_indices",
