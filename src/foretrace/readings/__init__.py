@@ -6,19 +6,27 @@ from typing import TYPE_CHECKING
 
 from foretrace.errors import InputError
 from foretrace.readings import (
+    bound,
     chain,
     collectives,
+    compiled,
     copies,
+    first,
+    gemm_choice,
     graphs,
     idle,
+    kernels,
     launch,
     memory,
     metadata,
     modules,
     queries,
+    roofline,
+    round_trips,
     steps,
     streams,
     syncs,
+    variance,
     window,
 )
 from foretrace.readings.base import Advice, Answer, Column, Reading
@@ -31,11 +39,18 @@ if TYPE_CHECKING:
 READINGS: tuple[Reading, ...] = (
     window.READING,
     steps.READING,
+    kernels.READING,
     chain.READING,
     metadata.READING,
     queries.READING,
     launch.READING,
     idle.READING,
+    bound.READING,
+    roofline.READING,
+    gemm_choice.READING,
+    variance.READING,
+    compiled.READING,
+    round_trips.READING,
     modules.READING,
     memory.READING,
     graphs.READING,
@@ -43,6 +58,7 @@ READINGS: tuple[Reading, ...] = (
     copies.READING,
     streams.READING,
     collectives.READING,
+    first.READING,
 )
 
 

@@ -9,7 +9,6 @@ the profiler, that time decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from foretrace.readings.carriers import of_class
 from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import BOUNDS, costs
 from foretrace.readings.groups import periods
-from foretrace.readings.host import launches_something, step_of
-from foretrace.readings.lines import a_step, period_count
-from foretrace.run import ROOT, Kind, Run
+from foretrace.readings.host import a_step, costly_cpu_op
+from foretrace.readings.lines import period_count
+from foretrace.run import Kind, Run
 from foretrace.units import duration, percent
 
 if TYPE_CHECKING:
@@ -220,24 +219,14 @@ def _why(run: Run, whole: Shares, verdict: str) -> str:
     return f"{busy} ({idle}), and {word}-bound kernels are {percent(part, whole.window_ns)} of the time"
 
 
-@lru_cache(maxsize=2)
 def cpu_work(run: Run) -> tuple[str, int, int] | None:
     """The op that keeps the host from launching: (name, nanoseconds, of nanoseconds of steps).
 
     It launches nothing itself and takes more than a third of the steps; ``None`` where there is no such op.
     """
-    host = run.host
     steps_ns = sum(step.dur_ns for step in run.steps)
-    if not steps_ns:
-        return None
-    idle_op = (host.kind == Kind.OPERATOR) & ~launches_something(run) & (step_of(run) >= 0)
-    enclosed = (host.parent != ROOT) & idle_op[host.parent]
-    outer = idle_op & ~enclosed
-    names = run.trace.columns.name[host.row[outer]]
-    spent = np.bincount(names, weights=(host.end_ns - host.start_ns)[outer])
-    if not len(spent) or 3 * spent.max() < steps_ns:
-        return None
-    return run.trace.tables.name[int(spent.argmax())], int(spent.max()), steps_ns
+    costly = costly_cpu_op(run)
+    return (*costly, steps_ns) if costly and 3 * costly[1] > steps_ns > 0 else None
 
 
 def _missing(run: Run) -> str:
@@ -262,9 +251,10 @@ def _doubt(run: Run, whole: Shares, verdict: str) -> str:
     """Whether the verdict can be the profiler's own doing."""
     if verdict != "overhead-bound" or compiling(run).dominates or _waits_even_bare(whole):
         return ""
+    work = duration(whole.busy_ns / period_count(run))
     return (
-        f" Without the profiler it may not be overhead-bound: {duration(whole.busy_ns / period_count(run))} of GPU work "
-        "is close to what a host without the profiler needs. Time it bare to know (foretrace profile does)."
+        f" Without the profiler it may not be overhead-bound: {work} of GPU work is close to what the host may need "
+        "then. Time it bare to know (foretrace profile does)."
     )
 
 

@@ -24,7 +24,7 @@ from foretrace.readings.pointers import Pointers, pointers
 from foretrace.run import Kind, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,7 +82,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`Cost` of every activity as arrays, [activities]: −1 or NaN where unknown, codes into ``dtypes`` and `BOUNDS`."""
+    """`Cost` of every activity as arrays, [activities]: −1 or NaN where unknown, codes into ``dtypes`` and `BOUNDS`.
+
+    ``sizes`` has (M, N, K) of the products inside graphs, as far as they could be inferred.
+    """
 
     flops: Ints
     moved_bytes: Ints
@@ -92,6 +95,7 @@ class Costs:
     memory_ns: Floats
     bound: Ints
     inferred: NDArray[np.bool_]
+    sizes: Mapping[int, tuple[int, int, int]]
 
     def of(self, activity: int) -> Cost:
         """The cost of one activity."""
@@ -116,12 +120,14 @@ def costs(run: Run) -> Costs:
     tally = _Tally.empty(len(run.activities))
     _count_copies(run, tally)
     _count_ops(run, tally, carriers(run))
-    for kernel, figures in infer(run, _settled(run, tally)).items():
+    concluded = infer(run, _settled(run, tally))
+    for kernel, figures in concluded.items():
         tally.put(np.array([kernel]), figures, inferred=True)
     dtypes = tuple(tally.dtypes)
     compute, memory = _times(run, tally, dtypes)
     bound = _bounds(run, compute, memory)
-    return Costs(tally.flops, tally.moved_bytes, tally.dtype, dtypes, compute, memory, bound, tally.inferred)
+    sizes = {kernel: figures.sizes for kernel, figures in concluded.items() if figures.sizes}
+    return Costs(tally.flops, tally.moved_bytes, tally.dtype, dtypes, compute, memory, bound, tally.inferred, sizes)
 
 
 def cost(run: Run, activity: int) -> Cost:

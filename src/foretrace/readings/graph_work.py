@@ -30,11 +30,12 @@ _COPIES = frozenset({"aten::_foreach_copy_", "aten::copy_"})
 
 
 class Figures(NamedTuple):
-    """Work of one kernel: FLOPs, bytes (−1 where unknown), and the type whose peak applies."""
+    """Work of one kernel: FLOPs, bytes (−1 where unknown), the type whose peak applies, and a product's (M, N, K)."""
 
     flops: int
     moved_bytes: int
     dtype: str | None
+    sizes: tuple[int, int, int] | None = None
 
 
 def infer(run: Run, known: Mapping[int, Figures]) -> dict[int, Figures]:
@@ -137,7 +138,8 @@ def _width(identity: Identity) -> int:
 
 
 def _product(identity: Identity, m: int, n: int, k: int) -> Figures:
-    return Figures(2 * m * n * k, (m * k + k * n + m * n) * _width(identity), identity.in_dtype)
+    moved = (m * k + k * n + m * n) * _width(identity)
+    return Figures(2 * m * n * k, moved, identity.in_dtype, (m, n, k))
 
 
 def _possible(run: Run, found: Mapping[int, Figures]) -> bool:

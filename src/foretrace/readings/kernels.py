@@ -11,7 +11,8 @@ from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.carriers import identities
 from foretrace.readings.groups import periods
-from foretrace.readings.lines import Line, a_step, event, lines, longest, period_count
+from foretrace.readings.host import a_step
+from foretrace.readings.lines import Line, event, lines, longest, period_count
 from foretrace.run import Kind, Run
 from foretrace.units import duration, percent, plural
 

@@ -98,8 +98,3 @@ def event(run: Run, activity: int) -> int:
 def period_count(run: Run) -> int:
     """Over how many steps (or whole traces) a total is spread."""
     return max(len(periods(run)), 1)
-
-
-def a_step(run: Run) -> str:
-    """What a figure per period is per, in words."""
-    return "a step" if run.steps else "in this trace"

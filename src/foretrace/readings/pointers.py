@@ -56,9 +56,10 @@ def pointers(identity: Identity, shapes: Any, dtypes: Any, concrete: Any, stride
         return None
     most = _iterations(args) if _LOOPS.match(identity.name) else None
     sizes = [_touched_bytes(tensor, most) for tensor in tensors]
+    product = _product(identity, tensors)
     return Pointers(
         tensors=tensors,
-        flops=_product_flops(identity, tensors),
+        flops=2 * math.prod(product) if product else None,
         moved_bytes=sum(size for size in sizes if size is not None) if None not in sizes else None,
         dtype=tensors[0].dtype,
     )
@@ -79,18 +80,27 @@ def _touched_bytes(tensor: Tensor, most: int | None) -> int | None:
     return whole // elements * most
 
 
-def _product_flops(identity: Identity, tensors: Sequence[Tensor]) -> int | None:
-    """2·(elements of the result)·K of a GEMM template: the result comes last, the operands first (after a bias)."""
-    if not _PRODUCTS & set(identity.fused_ops or ()) or identity.op_class != "gemm":
+def product_shape(identity: Identity, shapes: Any, dtypes: Any) -> tuple[int, int, int, int] | None:  # noqa: ANN401
+    """(batch, M, N, K) of a GEMM template from its recorded pointers; ``None`` where they do not fit a product."""
+    return _product(identity, Args(shapes or (), dtypes or (), (), ()).all_tensors())
+
+
+def _product(identity: Identity, tensors: Sequence[Tensor]) -> tuple[int, int, int, int] | None:
+    """The result comes last, the operands first (after a bias): K is what is left of the first operand."""
+    if not _PRODUCTS & set(identity.fused_ops or ()) or identity.op_class != "gemm" or not tensors:
         return None
     result = tensors[-1]
-    if not result.shape:
+    if not result.elements:
         return None
-    width = result.shape[-1]
-    rows = result.elements // max(width, 1)
+    columns = result.shape[-1]
+    rows = result.elements // columns
+    batch = math.prod(result.shape[:-2])
     for left, right in pairwise(tensors[:-1]):
-        depth, rest = divmod(left.elements, max(rows, 1))
-        batch = math.prod(result.shape[:-2]) or 1
-        if depth and not rest and right.elements in (depth * width, depth * width * batch):
-            return 2 * result.elements * depth
+        depth, rest = divmod(left.elements, rows)
+        if rest or not depth:
+            continue
+        if right.elements == depth * columns:
+            return 1, rows, columns, depth
+        if right.elements == depth * columns * batch:
+            return batch, rows // batch, columns, depth
     return None

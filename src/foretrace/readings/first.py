@@ -1,0 +1,168 @@
+"""What should I do first? The advice of every reading, ranked by what it would save a step."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace import stats
+from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.compiling import compiling
+from foretrace.readings.costs import MATRIX, costs
+from foretrace.readings.groups import groups, periods
+from foretrace.readings.host import a_step
+from foretrace.readings.lines import period_count
+from foretrace.units import duration, percent, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from foretrace.readings.groups import Group
+    from foretrace.run import Run
+
+ASK = "What should I do first?"
+
+MOST = 5
+WORTH = 0.02
+"""Advice that saves less than this share of a step's GPU time is left out: steps differ by as much."""
+
+# torch.optim classes with a fused implementation (their ``fused=`` argument), and how often its one kernel moves every
+# parameter's bytes: Adam reads parameter, gradient and two moments and writes all but the gradient.
+_FUSED_OPTIMIZERS = {"Adam": 7, "AdamW": 7}
+_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+
+_COLUMNS = (
+    Column("rank", "", "count"),
+    Column("advice", "do"),
+    Column("saves_ns", "saves µs", "ns"),
+    Column("share", "of GPU time", "share"),
+    Column("question", "ask"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    question: str
+    advice: Advice
+
+    @property
+    def saves_ns(self) -> int:
+        return self.advice.saves_ns or 0
+
+
+def answer(run: Run) -> Answer | None:
+    """At most five things to do, the most worthwhile first; ``None`` where no GPU activity was recorded."""
+    every = periods(run)
+    if not every:
+        return None
+    busy = stats.mean([float(run.busy_ns(period)) for period in every]) or 0.0
+    worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= WORTH * busy]
+    worth.sort(key=lambda f: -f.saves_ns)
+    rows = tuple(_row(rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
+    verdict = None if rows else "nothing"
+    return Answer("first", ASK, f"{_sentence(run, worth, busy)}{_mfu(run)}", verdict, rows, _COLUMNS)
+
+
+def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
+    if not worth:
+        return f"Nothing here would save more than {percent(WORTH, 1)} of the GPU's time."
+    first = worth[0]
+    if first.advice.saves_ns is None:
+        return first.advice.text
+    share = f", {percent(first.saves_ns, busy)} of the GPU's time" if first.saves_ns < busy else ""
+    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_step(run)}{share}."
+
+
+def _fitting(run: Run) -> Iterator[_Found]:
+    """The advice that fits the cause.
+
+    Where compilation fills the steps nothing else is worth doing before; and that the host is late is said once, by
+    `bound`, which knows whether the profiler may be what makes it late.
+    """
+    from foretrace.readings import READINGS  # noqa: PLC0415 - this reading is in the list itself
+
+    only = ("compiled",) if compiling(run).dominates else None
+    for reading in READINGS:
+        if reading.question == "first" or (only and reading.question not in only):
+            continue
+        said = reading.answer(run)
+        if said is None or said.advice is None or (said.question == "idle" and said.verdict == "launch-bound"):
+            continue
+        yield _Found(reading.question, said.advice)
+    fused = None if only else _fused_optimizer(run)
+    if fused is not None:
+        yield _Found("kernels", fused)
+
+
+def _fused_optimizer(run: Run) -> Advice | None:
+    """One kernel for the optimizer's chain of list kernels, where torch.optim has such a kernel."""
+    chain = [g for g in groups(run) if g.op and g.op.startswith("aten::_foreach_") and _optimizer(run, g)]
+    if len(chain) < 2:  # noqa: PLR2004 - one kernel already
+        return None
+    name = _optimizer(run, chain[0]) or ""
+    spent = sum(group.mean_ns for group in chain)
+    moved = _state_bytes(run, chain)
+    bandwidth = run.device.memory_bytes_per_s if run.device else None
+    floor = moved * _FUSED_OPTIMIZERS[name] / bandwidth * 1e9 if moved and bandwidth else None
+    return Advice(
+        f"Give torch.optim.{name} fused=True: one kernel instead of {len(chain)} that pass over the parameters and "
+        "their state one after the other.",
+        round(spent - floor) if floor is not None and floor < spent else None,
+    )
+
+
+def _optimizer(run: Run, group: Group) -> str | None:
+    launch = int(run.activities.launch[group.activities[0]])
+    for slice_ in run.ancestors(launch):
+        match = _OPTIMIZER.match(run.name(slice_))
+        if match and match[1] in _FUSED_OPTIMIZERS:
+            return match[1]
+    return None
+
+
+def _state_bytes(run: Run, chain: Sequence[Group]) -> int | None:
+    """Bytes of all parameters once: half of what the kernel moves that reads and writes one list."""
+    moved = costs(run).moved_bytes
+    known = [int(moved[list(group.per_step[0])].sum()) for group in chain if (moved[list(group.activities)] > 0).all()]
+    return min(known) // 2 if known else None
+
+
+def _mfu(run: Run) -> str:
+    """Model FLOPs utilisation: the matrix work of a step over what the peak would do in the step's time."""
+    work = costs(run)
+    every = np.concatenate(periods(run))
+    matrix = [g for g in groups(run) if g.identity.op_class in MATRIX]
+    kernels = np.array([k for g in matrix for k in g.activities], dtype=np.int64)
+    if run.device is None or not len(kernels) or (work.flops[kernels] < 0).any() or compiling(run).dominates:
+        return ""
+    dtype = max(matrix, key=lambda g: work.of(g.activities[0]).flops or 0)
+    kind = work.of(dtype.activities[0]).dtype
+    peak = run.device.peak(kind) if kind else None
+    if peak is None:
+        return ""
+    flops = float(work.flops[kernels].sum()) / period_count(run)
+    bare = run.environment.unprofiled.host_ns if run.environment else None
+    start, end = run.activities.start_ns[every], run.activities.end_ns[every]
+    window = bare or float(end.max() - start.min()) / period_count(run)
+    how = "without the profiler" if bare else "while profiled"
+    inferred = ", sizes inferred" if work.inferred[kernels].any() else ""
+    return (
+        f" Model FLOPs utilisation is {percent(flops, peak * window / 1e9)} {how}: {significant(flops / 1e9)} GFLOP in "
+        f"{duration(window)} {a_step(run)} against {kind}'s peak{inferred}."
+    )
+
+
+def _row(rank: int, found: _Found, busy: float) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "advice": found.advice.text,
+        "saves_ns": found.advice.saves_ns,
+        "share": found.saves_ns / busy if busy and found.advice.saves_ns is not None else None,
+        "question": found.question,
+    }
+
+
+READING = Reading("first", ASK, answer)

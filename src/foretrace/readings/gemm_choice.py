@@ -1,0 +1,266 @@
+"""Why are there two kinds of GEMM kernel? Shapes, tiles, stages and waves of every matrix product."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from foretrace.names.explain import gemm_tile_MN
+from foretrace.readings.base import Answer, Column, Reading
+from foretrace.readings.costs import costs
+from foretrace.readings.lines import event, lines, longest
+from foretrace.readings.pointers import product_shape
+from foretrace.readings.roofline import Rates, rates
+from foretrace.units import percent, plural, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foretrace.readings.lines import Line
+    from foretrace.run import Run
+
+ASK = "Why are there two kinds of GEMM kernel?"
+
+EVEN = 0.01
+"""Rates closer than this are told as the same."""
+FULLER = 0.05
+"""Share of the SMs' slots by which one tiling must beat another to be a reason."""
+
+_COLUMNS = (
+    Column("kernel", "kernel"),
+    Column("product", "M×K · K×N"),
+    Column("flops", "FLOPs", "flops"),
+    Column("tile", "tile"),
+    Column("stages", "stages", "count"),
+    Column("waves", "waves", "ratio"),
+    Column("mean_ns", "µs", "ns"),
+    Column("flops_per_s", "FLOP/s", "flop_rate"),
+    Column("of_limit", "of peak", "share"),
+)
+
+# Positions of the two operands among an op's arguments, and whether the second is stored [N, K].
+_OPERANDS = {
+    "aten::mm": (0, 1, False),
+    "aten::bmm": (0, 1, False),
+    "aten::_int_mm": (0, 1, False),
+    "aten::_scaled_mm": (0, 1, False),
+    "aten::addmm": (1, 2, False),
+    "aten::addmm_": (1, 2, False),
+    "aten::_addmm_activation": (1, 2, False),
+    "aten::baddbmm": (1, 2, False),
+    "aten::baddbmm_": (1, 2, False),
+    "aten::linear": (0, 1, True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One matrix product and the kernel that does it.
+
+    Attributes:
+        rates: The line of the kernel with what it achieved.
+        batch, m, n, k: Sizes of the row-major product; ``None`` where the file does not say.
+        tile: Rows and columns of the output that one block computes.
+        waves: Tiles over SMs: how often the device is filled, the last time in part.
+    """
+
+    rates: Rates
+    batch: int | None
+    m: int | None
+    n: int | None
+    k: int | None
+    tile: tuple[int, int] | None
+    waves: float | None
+
+    @property
+    def line(self) -> Line:
+        """The line of the kernel."""
+        return self.rates.line
+
+    def tiles(self, tile: tuple[int, int]) -> int | None:
+        """How many tiles of that size cover the output."""
+        if self.m is None or self.n is None or self.batch is None:
+            return None
+        return self.batch * math.ceil(self.m / tile[0]) * math.ceil(self.n / tile[1])
+
+
+def answer(run: Run) -> Answer | None:
+    """The table of products and, where kernels differ, what differs; ``None`` without any GEMM kernel."""
+    products = [_product(run, line) for line in lines(run) if line.identity.op_class == "gemm"]
+    if not products:
+        return None
+    shown = longest([product.line for product in products])
+    rows = tuple(_row(run, product) for product in products if product.line in shown)
+    sentence, verdict = _sentence(run, products)
+    return Answer("gemm_choice", ASK, sentence, verdict, rows, _COLUMNS)
+
+
+def _product(run: Run, line: Line) -> Product:
+    batch, m, n, k = _sizes(run, line) or (None, None, None, None)
+    tile = gemm_tile_MN(line.identity)
+    product = Product(rates(run, line), batch, m, n, k, tile, None)
+    tiles = product.tiles(tile) if tile else None
+    sms = run.device.sms if run.device else None
+    return replace(product, waves=tiles / sms if tiles and sms else None)
+
+
+def _sizes(run: Run, line: Line) -> tuple[int, int, int, int] | None:
+    """(batch, M, N, K) from the op's recorded shapes, or as concluded for a kernel in a graph."""
+    group = line.groups[0]
+    concluded = costs(run).sizes.get(line.activities[0])
+    if concluded is not None:
+        return 1, *concluded
+    if line.identity.family == "inductor":
+        return product_shape(line.identity, group.shapes, group.dtypes)
+    operands = _OPERANDS.get(line.op or "")
+    if operands is None or not isinstance(group.shapes, list) or len(group.shapes) <= operands[1]:
+        return None
+    left, right = group.shapes[operands[0]], group.shapes[operands[1]]
+    if len(left) < 2 or len(right) < 2:  # noqa: PLR2004 - matrices
+        return None
+    batched = len(right) > 2  # noqa: PLR2004 - matrices
+    batch = math.prod(left[:-2]) if batched else 1
+    rows = left[-2] if batched else math.prod(left[:-1])
+    return batch, rows, right[-2 if operands[2] else -1], left[-1]
+
+
+def _sentence(run: Run, products: Sequence[Product]) -> tuple[str, str | None]:
+    known = [p for p in products if p.m is not None]
+    kinds = {p.line.identity.name for p in products}
+    amount = f"{plural(len(products), 'matrix product')} in {plural(len(kinds), 'kind')} of kernel"
+    if not known:
+        return f"{amount}; why is unknown: no shapes are recorded for them.", "unknown"
+    if len(kinds) == 1:
+        return f"{amount}: {_told(known[0])}. One kernel serves every shape here.", None
+    pair = _most_alike(known)
+    if pair is None:
+        return f"{amount}: the library chooses by shape, {_told(known[0])}, for one.", None
+    return f"{_compared(run, *pair)}", None
+
+
+def _most_alike(products: Sequence[Product]) -> tuple[Product, Product] | None:
+    """Two products done by different kernels, of the same FLOPs if there are such, the largest first."""
+    ordered = sorted(products, key=lambda p: -p.line.total_ns)
+    pairs = [(a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :] if a.line.identity != b.line.identity]
+    same = [(a, b) for a, b in pairs if a.rates.cost.flops == b.rates.cost.flops]
+    retiled = [(a, b) for a, b in same if a.tile != b.tile]
+    return next(iter(retiled or same or pairs), None)
+
+
+def _told(p: Product) -> str:
+    """``[8192, 768]×[768, 3072] gets a 256×128 tile``."""
+    tile = f"a {_named(p)} tile" if p.tile else p.line.identity.short
+    split = ", split along K" if p.line.identity.split_k else ""
+    return f"{_written(p)} gets {tile}{split}"
+
+
+def _named(p: Product) -> str:
+    """The tile as the kernel's name spells it, which for a column-major library is N×M."""
+    tile = p.line.identity.tile
+    return f"{tile[0]}×{tile[1]}" if tile else "?"
+
+
+def _written(p: Product) -> str:
+    batch = f"{p.batch}×" if p.batch and p.batch > 1 else ""
+    return f"{batch}[{p.m}, {p.k}]×[{p.k}, {p.n}]"
+
+
+def _compared(run: Run, one: Product, other: Product) -> str:
+    same = one.rates.cost.flops == other.rates.cost.flops
+    head = "Same FLOPs, two kernels" if same else "Different shapes, different kernels"
+    slow, fast = (other, one) if _speed(one) >= _speed(other) else (one, other)
+    gain = _speed(fast) / _speed(slow) - 1 if _speed(slow) else 0.0
+    faster = f", at a rate {percent(gain, 1)} higher" if gain >= EVEN else ", at about the same rate"
+    every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
+    reasons = [reason for reason in every if reason] or _layout_reason(one, other)
+    why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."
+    return f"{head}: {_told(slow)}, {_told(fast)}{faster}.{why}"
+
+
+def _speed(p: Product) -> float:
+    return p.rates.flops_per_s or 0.0
+
+
+def _wave_reason(run: Run, slow: Product, fast: Product) -> str | None:
+    """What the other's tile would have done to this output's last wave."""
+    sms = run.device.sms if run.device else None
+    if not sms or fast.tile is None or slow.tile is None or fast.tile == slow.tile:
+        return None
+    for mine, theirs in ((fast, slow), (slow, fast)):
+        assert mine.tile is not None
+        assert theirs.tile is not None
+        own, others = mine.tiles(mine.tile), mine.tiles(theirs.tile)
+        if own and others and _filled(own, sms) > _filled(others, sms) + FULLER:
+            return (
+                f"On {mine.m}×{mine.n} outputs {_named(mine)} tiles fill {significant(own / sms)} waves of {sms} SMs "
+                f"where {_named(theirs)} tiles would fill {significant(others / sms)}: less of the last wave idles."
+            )
+    return None
+
+
+def _split_reason(run: Run, one: Product, other: Product) -> str | None:
+    """Why one of them divides K over blocks."""
+    split = next((p for p in (one, other) if p.line.identity.split_k), None)
+    tiles = split.tiles(split.tile) if split and split.tile else None
+    sms = run.device.sms if run.device else None
+    if split is None or tiles is None or sms is None or tiles >= sms:
+        return None
+    return (
+        f"{split.m}×{split.n} outputs are only {plural(tiles, 'tile')} for {sms} SMs while K = {split.k} is "
+        "long, so the library splits K over more blocks and adds the parts up."
+    )
+
+
+def _layout_reason(one: Product, other: Product) -> list[str]:
+    layouts = [p.line.identity.layout for p in (one, other)]
+    if None in layouts or layouts[0] == layouts[1]:
+        return []
+    return [f"Their operands lie differently in memory (layouts {layouts[0]} and {layouts[1]})."]
+
+
+def _filled(tiles: int, sms: int) -> float:
+    """Share of the SMs' slots in use over all waves."""
+    return tiles / (math.ceil(tiles / sms) * sms)
+
+
+def _depth_reason(slow: Product, fast: Product) -> str | None:
+    """How long each tile's loop over K is: filling and draining the pipeline weighs less on a long one."""
+    depths = [
+        p.k / p.line.identity.tile[2] if p.k and p.line.identity.tile and p.line.identity.tile[2] else None
+        for p in (slow, fast)
+    ]
+    if depths[0] is None or depths[1] is None or depths[1] < 2 * depths[0]:
+        return None
+    steps = [f"{math.ceil(depth)}" for depth in (depths[1], depths[0])]
+    return (
+        f"Each of the faster one's tiles runs {steps[0]} K steps against {steps[1]}, so that filling and draining the "
+        "pipeline weighs less."
+    )
+
+
+def _row(run: Run, p: Product) -> dict[str, Any]:
+    return {
+        "kernel": p.line.identity.short,
+        "name": p.line.groups[0].name,
+        "op": p.line.op,
+        "product": _written(p) if p.m is not None else None,
+        "batch": p.batch,
+        "m": p.m,
+        "k": p.k,
+        "n": p.n,
+        "flops": p.rates.cost.flops,
+        "tile": _named(p) if p.line.identity.tile else None,
+        "tile_mn": list(p.tile) if p.tile else None,
+        "stages": p.line.identity.stages,
+        "waves": p.waves,
+        "count": p.line.count,
+        "mean_ns": round(p.line.mean_ns),
+        "flops_per_s": p.rates.flops_per_s,
+        "of_limit": p.rates.of_limit,
+        "work": "inferred" if p.rates.cost.inferred else "recorded",
+        "event": event(run, p.line.activities[0]),
+    }
+
+
+READING = Reading("gemm_choice", ASK, answer)

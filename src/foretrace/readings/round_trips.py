@@ -1,0 +1,260 @@
+"""Which tensors go to HBM and come back? Written by one kernel, read by a later one that could have been fused with it.
+
+Pairs are inferred from shapes, types and order (`flow`): a trace has no tensor ids. What L2 still holds when the reader
+comes does not count. It is taken to hold the latest bytes that moved, as many as fit, so that everything that kernels
+in between move pushes the tensor out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.costs import costs
+from foretrace.readings.flow import Flow, Trip, flow
+from foretrace.readings.host import a_step, spoken
+from foretrace.readings.lines import event
+from foretrace.units import duration, plural, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from foretrace.run import Run
+
+ASK = "Which tensors go to HBM and come back?"
+
+# Classes whose kernels a compiler puts into one: each element (or row) of the result needs its own of the input.
+_CHAINED = frozenset({"pointwise", "normalization", "softmax", "reduction", "copy", "fill", "random"})
+_PRODUCTS = frozenset({"gemm", "conv"})
+WORTH_BYTES = 1_000_000
+"""Smaller trips are left out: at terabytes a second they take less than a microsecond."""
+MOST_ROWS = 8
+
+_COLUMNS = (
+    Column("producer", "written by"),
+    Column("consumer", "read by"),
+    Column("bytes", "tensor", "bytes"),
+    Column("l2_bytes", "L2 holds", "bytes"),
+    Column("saved_bytes", "saved", "bytes"),
+    Column("saves_ns", "saves µs", "ns"),
+    Column("means", "means"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A trip that fusing would spare.
+
+    Attributes:
+        trip: Producer, consumer and size.
+        kind: ``chain`` (a compiler's fused kernel), ``epilogue`` (in a GEMM's) or ``attention`` (between two products).
+        held_bytes: How much of the tensor L2 still holds.
+        saved_bytes: Written and read again, less what L2 holds of either.
+    """
+
+    trip: Trip
+    kind: str
+    held_bytes: int
+    saved_bytes: int
+
+
+def answer(run: Run) -> Answer | None:
+    """The trips of a step and what sparing them is worth; ``None`` where there are none worth a microsecond."""
+    pairs = [pair for pair in round_trips(run) if pair.saved_bytes >= WORTH_BYTES]
+    if not pairs:
+        return None
+    pairs.sort(key=lambda pair: (-_rank(pair.kind), -pair.saved_bytes))
+    sentence, verdict = _sentence(run, pairs)
+    rows = tuple(_row(run, pair) for pair in pairs[:MOST_ROWS])
+    return Answer("round_trips", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, pairs))
+
+
+def _rank(kind: str) -> int:
+    return ("epilogue", "chain", "attention").index(kind)
+
+
+@lru_cache(maxsize=2)
+def round_trips(run: Run) -> tuple[Pair, ...]:
+    """Every trip of one step between kernels that could be one, in order of the reads."""
+    followed = flow(run)
+    attention = _attention(run, followed)
+    moved = _moved_before(run, followed)
+    l2 = (run.device.l2_bytes if run.device else None) or 0
+    found = []
+    for trip in followed.trips:
+        kind = "attention" if trip in attention else _kind(run, trip)
+        if kind is None:
+            continue
+        between = moved[trip.consumer][0] - moved[trip.producer][1]
+        held = min(trip.n_bytes, max(l2 - between, 0))
+        found.append(Pair(trip, kind, held, 2 * (trip.n_bytes - held)))
+    return tuple(found)
+
+
+def _kind(run: Run, trip: Trip) -> str | None:
+    producer, consumer = (run.identity(kernel).op_class for kernel in (trip.producer, trip.consumer))
+    if consumer not in _CHAINED:
+        return None
+    if producer in _CHAINED:
+        return "chain"
+    return "epilogue" if producer in _PRODUCTS and consumer == "pointwise" else None
+
+
+def _moved_before(run: Run, followed: Flow) -> dict[int, tuple[int, int]]:
+    """Bytes moved in the step before and after each of its launches; an unknown work counts as nothing."""
+    known = np.maximum(costs(run).moved_bytes[list(followed.order)], 0)
+    after = np.cumsum(known).tolist()
+    before = [0, *after[:-1]]
+    return dict(zip(followed.order, zip(before, after, strict=True), strict=True))
+
+
+def _attention(run: Run, followed: Flow) -> frozenset[Trip]:
+    """Trips of score matrices: from one product through a softmax to the next, all of one size."""
+    writes = {trip.consumer: trip for trip in followed.trips}
+    into: dict[int, list[Trip]] = {}
+    for trip in followed.trips:
+        into.setdefault(trip.consumer, []).append(trip)
+    chains: set[Trip] = set()
+    for trip in followed.trips:
+        if run.identity(trip.consumer).op_class != "gemm" or run.identity(trip.producer).op_class != "softmax":
+            continue
+        chain = [trip]
+        while run.identity(chain[-1].producer).op_class != "gemm":
+            above = [t for t in into.get(chain[-1].producer, ()) if _elements(t) == _elements(trip)]
+            if not above or len(chain) > len(writes):
+                break
+            chain.append(above[0])
+        else:
+            chains.update(chain)
+    return frozenset(chains)
+
+
+def _elements(trip: Trip) -> int:
+    return trip.n_bytes  # one type throughout a score matrix
+
+
+def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
+    per = a_step(run)
+    if run.device is None or not run.device.memory_bytes_per_s:
+        total = size(sum(pair.saved_bytes for pair in pairs))
+        name = run.device_name or "this device"
+        text = (
+            f"{total} {per} go to memory and come back (inferred from shapes, types and order); what that costs is "
+            f"unknown: no bandwidth is known for {name}."
+        )
+        return text, "unknown"
+    parts = []
+    for kind, means in (
+        ("attention", "attention in one kernel"),
+        ("chain", "fusing them"),
+        ("epilogue", "an epilogue in the GEMM"),
+    ):
+        some = [pair for pair in pairs if pair.kind == kind]
+        if some:
+            saved = sum(pair.saved_bytes for pair in some)
+            gain = f"{means} saves {size(saved)} {per}, {duration(_ns(run, saved))} at peak bandwidth"
+            parts.append(f"{_told(run, kind, some)}: {gain}")
+    return f"{'. '.join(parts)}. Inferred from shapes, types and order.", None
+
+
+def _told(run: Run, kind: str, pairs: Sequence[Pair]) -> str:
+    if kind == "attention":
+        return f"A {size(pairs[0].trip.n_bytes)} score matrix makes {len(pairs)} trips between two matrix products"
+    told = Counter(
+        f"`{_op(run, p.trip.producer)}` writes {size(p.trip.n_bytes)} to HBM and `{_op(run, p.trip.consumer)}` reads "
+        "them back"
+        for p in pairs
+    )
+    (most, count), *others = told.most_common()
+    times = f", {count} times" if count > 1 else ""
+    more = f", and {plural(sum(n for _, n in others), 'more trip')}" if others else ""
+    return f"{most}{times}{more}"
+
+
+def _op(run: Run, kernel: int) -> str:
+    name = run.activity(kernel).op or run.identity(kernel).short
+    return name.removeprefix("aten::")
+
+
+def _ns(run: Run, n_bytes: int) -> float:
+    bandwidth = run.device.memory_bytes_per_s if run.device else None
+    return n_bytes / bandwidth * 1e9 if bandwidth else 0.0
+
+
+def _compiled(run: Run, pair: Pair) -> bool:
+    """Whether the pair is in compiled code already, which chose not to fuse it."""
+    op = int(run.activities.op[pair.trip.consumer])
+    inside = ("Torch-Compiled Region", "CompiledFunction")
+    return any(run.name(slice_).startswith(inside) for slice_ in run.ancestors(op))
+
+
+def _means(run: Run, pair: Pair) -> str:
+    if pair.kind == "attention":
+        return "scaled_dot_product_attention"
+    if pair.kind == "epilogue":
+        return "a GEMM with an epilogue (a fused layer)"
+    return "a fused layer" if _compiled(run, pair) else "torch.compile, or a fused layer"
+
+
+def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
+    """The means for the first kind that there is: they exclude each other, and the first is worth the most."""
+    if run.device is None or not run.device.memory_bytes_per_s:
+        return None
+    kind = pairs[0].kind
+    some = [pair for pair in pairs if pair.kind == kind]
+    saves = round(_ns(run, sum(pair.saved_bytes for pair in some)))
+    if kind == "attention":
+        return Advice(
+            "Use torch.nn.functional.scaled_dot_product_attention: it keeps the scores on the chip, and the kernels "
+            "between the two products go away.",
+            _between_ns(run, some),
+        )
+    if kind == "chain":
+        tool = "a fused layer" if all(_compiled(run, pair) for pair in some) else "torch.compile or a fused layer"
+        return Advice(f"Fuse {spoken(_pairs(run, some))} ({tool}): the tensors between them stay on the chip.", saves)
+    return Advice(
+        f"Let the GEMM finish the work of {spoken(_consumers(run, some))} before it stores, as a fused layer does "
+        "(foretrace fuse says which modules have one).",
+        saves,
+    )
+
+
+def _between_ns(run: Run, pairs: Sequence[Pair]) -> int:
+    """Time of the kernels inside the chain, which all go away: everything that writes or reads it but the products."""
+    a = run.activities
+    kernels = {kernel for pair in pairs for kernel in (pair.trip.producer, pair.trip.consumer)}
+    inner = [kernel for kernel in kernels if run.identity(kernel).op_class != "gemm"]
+    return int((a.end_ns[inner] - a.start_ns[inner]).sum())
+
+
+def _pairs(run: Run, pairs: Iterable[Pair]) -> list[str]:
+    return list(dict.fromkeys(f"{_op(run, p.trip.producer)} into {_op(run, p.trip.consumer)}" for p in pairs))
+
+
+def _consumers(run: Run, pairs: Iterable[Pair]) -> list[str]:
+    return list(dict.fromkeys(_op(run, pair.trip.consumer) for pair in pairs))
+
+
+def _row(run: Run, pair: Pair) -> dict[str, Any]:
+    known = run.device is not None and run.device.memory_bytes_per_s
+    return {
+        "producer": _op(run, pair.trip.producer),
+        "consumer": _op(run, pair.trip.consumer),
+        "kind": pair.kind,
+        "bytes": pair.trip.n_bytes,
+        "l2_bytes": pair.held_bytes,
+        "saved_bytes": pair.saved_bytes,
+        "saves_ns": round(_ns(run, pair.saved_bytes)) if known else None,
+        "means": _means(run, pair),
+        "inferred": True,
+        "event": event(run, pair.trip.producer),
+        "consumer_event": event(run, pair.trip.consumer),
+    }
+
+
+READING = Reading("round_trips", ASK, answer)
