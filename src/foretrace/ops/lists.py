@@ -44,13 +44,12 @@ def _unscale(args: Args) -> Figures:
     return Figures(sum(tensor.elements for tensor in tensors), tuple(tensors), tuple(tensors))
 
 
-def _optimizer(flops: int, state: int, *, unread: tuple[int, ...] = (1,)) -> Rule:
+def _optimizer(flops: int, state: int) -> Rule:
     """A fused step: parameters, gradients, then ``state`` lists, all as large as the parameters.
 
     Args:
         flops: Operations an element.
         state: Number of state lists that may follow the gradients; empty ones are not used.
-        unread: Lists that are read and not written: the gradients.
     """
 
     def rule(args: Args) -> Figures:
@@ -58,7 +57,7 @@ def _optimizer(flops: int, state: int, *, unread: tuple[int, ...] = (1,)) -> Rul
         if not lists[0]:
             raise UnsaidError
         reads = tuple(tensor for tensors in lists for tensor in tensors)
-        writes = tuple(t for index, tensors in enumerate(lists) if index not in unread for t in tensors)
+        writes = tuple(tensor for tensors in (lists[0], *lists[2:]) for tensor in tensors)
         return Figures(flops * sum(t.elements for t in lists[0]), reads, writes, lists[0][0].dtype)
 
     return rule

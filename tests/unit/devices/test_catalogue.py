@@ -97,6 +97,11 @@ def test_names_of_traces_are_found_by_their_words(name: str, expected: str) -> N
         "NVIDIA GeForce RTX 4090 Laptop GPU",
         "NVIDIA GeForce RTX 4090 D",
         "NVIDIA GeForce RTX 3090 Ti",
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        "Quadro RTX 6000",
+        "Tesla V100-FHHL-16GB",
+        "Tesla P100-SXM2-16GB",
         "H100",  # three forms with different ceilings
         "A100",
         "AMD Instinct MI250X / MI250",
