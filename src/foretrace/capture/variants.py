@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from torch._inductor import config as inductor
 
 from foretrace.errors import InputError, MissingDependencyError
 
@@ -117,6 +118,7 @@ def _as_it_is(call: Callable[..., object], _args: object, _kwargs: object) -> Ca
 
 def _compiled(**options: Any) -> Prepare:  # noqa: ANN401 - torch.compile's own keywords
     def prepare(call: Callable[..., object], _args: object, _kwargs: object) -> Callable[..., object]:
+        inductor.cpp.enable_kernel_profile = True  # so that a fused C++ kernel has a row in a CPU trace
         return torch.compile(call, **options)
 
     return prepare

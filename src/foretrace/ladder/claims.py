@@ -161,7 +161,7 @@ def another_for(last_of: int) -> Claim:
 
 
 def fused(*ops: str) -> Claim:
-    """One kernel whose name lists all of ``ops``."""
+    """One generated kernel whose name lists all of ``ops``; on a CPU, one C++ kernel among the operators."""
     listed = " and ".join(ops)
 
     def hold(facts: Facts, _: Mapping[str, Facts]) -> tuple[Verdict, str]:
@@ -169,9 +169,12 @@ def fused(*ops: str) -> Claim:
             inside = kernel.identity.fused_ops or ()
             if set(ops) <= set(inside):
                 return "confirmed", f"`{kernel.name}`, with {', '.join(inside)} inside"
+        for name in facts.ops:
+            if "cpp_fused_" in name and all(op in name.split("_") for op in ops):
+                return "confirmed", f"the C++ kernel `{name}`"
         return "broken", f"no kernel names {listed}"
 
-    return Claim(f"{listed} are one Triton kernel", hold)
+    return Claim(f"{listed} are one generated kernel", hold, needs_gpu=False)
 
 
 def occupancy_launches() -> Claim:

@@ -113,7 +113,7 @@ def document(ladder: Ladder) -> Document:
     for position, rung in enumerate(ladder.rungs, 1):
         blocks += _rung(position, rung)
     blocks += [Title("Summary"), _summary(ladder.rungs)]
-    traces = [Item(rung.trace, f"foretrace read {rung.trace}") for rung in ladder.rungs if rung.trace]
+    traces = [Item(rung.setup, f"foretrace read {rung.trace}") for rung in ladder.rungs if rung.trace]
     if traces and not ladder.recorded:
         blocks.append(Listing("Look for yourself", tuple(traces)))
     return Document(tuple(blocks))
@@ -147,15 +147,19 @@ def _kernels(kernels: Sequence[KernelRow]) -> Table:
 
 
 def _summary(rungs: Sequence[Rung]) -> Table:
+    walked = [rung for rung in rungs if rung.skipped is None]
+    on_gpu = [
+        Column("on_gpu", "on the GPU"),
+        Column("kernels_per_step", "kernels", "count"),
+        Column("gpu_ns", "GPU µs", "ns"),
+    ]
     return Table(
         (
             Column("setup", "setup"),
-            Column("on_gpu", "on the GPU"),
+            *(on_gpu if any(rung.gpu_ns is not None for rung in walked) else ()),
             Column("on_cpu", "on the CPU"),
-            Column("kernels_per_step", "kernels", "count"),
-            Column("gpu_ns", "GPU µs", "ns"),
             Column("cpu_ns", "CPU µs", "ns"),
             Column("first_call_ns", "1st call µs", "ns"),
         ),
-        [asdict(rung) for rung in rungs if rung.skipped is None],
+        [asdict(rung) for rung in walked],
     )
