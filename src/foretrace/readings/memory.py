@@ -8,7 +8,7 @@ import numpy as np
 
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
-from foretrace.readings.host import a_step, in_scope, lengths, per_step, spoken
+from foretrace.readings.host import a_step, by_name, in_scope, lengths, per_step, spoken
 from foretrace.run import ROOT, Run
 from foretrace.trace import LOST
 from foretrace.units import duration, plural, size
@@ -102,17 +102,13 @@ def _driver(run: Run) -> str:
     found = np.flatnonzero(np.isin(calls(run), (Call.ALLOCATE, Call.FREE)) & in_scope(run))
     if not len(found):
         return ""
-    names = spoken(dict.fromkeys(run.name(int(slice_)) for slice_ in found[:1000]))
-    took = duration(
-        per_step(run, found, lengths(run, found)) if _regular(run, found) else int(lengths(run, found).sum())
-    )
-    each = a_step(run) if _regular(run, found) else "in all"
-    count = round(per_step(run, found)) if _regular(run, found) else len(found)
-    return f"{plural(count, 'call')} to the driver's allocator {each} ({names}) hold the CPU for {took}."
-
-
-def _regular(run: Run, slices: Ints) -> bool:
-    return per_step(run, slices) >= 1
+    names = spoken(dict.fromkeys(run.name(int(members[0])) for members in by_name(run, found)))
+    count, held = per_step(run, found), per_step(run, found, lengths(run, found))
+    each = a_step(run)
+    if count < 1:  # not in most of the steps
+        count, held, each = len(found), int(lengths(run, found).sum()), "in all"
+    calls_ = f"{plural(round(count), 'call')} to the driver's allocator {each} ({names})"
+    return f"{calls_} {'hold' if count > 1 else 'holds'} the CPU for {duration(held)}."
 
 
 def _rows(run: Run, rows: Ints, allocated: Ints) -> list[dict[str, Any]]:

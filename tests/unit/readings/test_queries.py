@@ -60,7 +60,7 @@ def test_occupancy_query_of_an_ampere_gemm() -> None:
     answer = queries.answer(built.run())
     assert answer is not None
     assert "asks how many blocks fit on an SM" in answer.sentence
-    assert answer.evidence[0]["before"].startswith("cublas") or "128×64" in answer.evidence[0]["before"]
+    assert answer.evidence[0]["before"] == "cublas 128×64×64, 3 stages, bf16→bf16"
     assert answer.evidence[0]["cpu_ns"] == 3_000
 
 

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from build import TraceBuilder
+from mutate import mutated
+
+from foretrace.readings import copies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.run import Run
+
+
+def test_pageable_copy_and_scalar(recorded: Callable[[str], Run]) -> None:
+    """A pageable copy is told with its rate and its share of the link, a scalar without one."""
+    answer = copies.answer(recorded("mlp_sync_and_pageable_copy"))
+    assert answer is not None
+    assert answer.verdict == "pageable"
+    assert answer.sentence.startswith(
+        "1× a step 4.19 MB from pageable host memory to device, 248 µs each (16.9 GB/s, 26.4 % of the link); "
+    )
+    to_device, to_host = answer.evidence
+    assert (to_device["moved_bytes"], to_device["held_ns"], to_device["total_ns"]) == (4_194_304, 339_061, 744_472)
+    assert (to_host["moved_bytes"], to_host["of_link"]) == (4, None)
+    assert answer.advice is not None
+    assert answer.advice.saves_ns == 329_875
+    assert "if the host buffer is reused" in answer.advice.text
+
+
+def test_pinned_copies_get_no_advice() -> None:
+    """The same copy from pinned memory is not advised on."""
+
+    def pinned(event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, "name": event["name"].replace("Pageable", "Pinned")} if "name" in event else event
+
+    answer = copies.answer(mutated("mlp_sync_and_pageable_copy", pinned))
+    assert answer is not None
+    assert answer.verdict == "pinned"
+    assert answer.advice is None
+
+
+def test_copies_on_the_device_do_not_cross_the_link(recorded: Callable[[str], Run]) -> None:
+    """DDP's bucket copies stay on the device."""
+    answer = copies.answer(recorded("ddp_rank1"))
+    assert answer is not None
+    assert answer.verdict == "on-device"
+    assert answer.sentence.startswith("Nothing crosses the link to the host. 12× a step 8.39 MB on the device, 5.57 µs")
+
+
+def test_no_share_of_an_unknown_link() -> None:
+    """On a device that the catalogue does not know, the rate stands alone."""
+    built = TraceBuilder("Some New Device").step(1, 0, 500).op("aten::copy_", 0, 100)
+    built.copy("Memcpy HtoD (Pinned -> Device)", 20, 100, launch=(10, 5), bytes=1_000_000)
+    answer = copies.answer(built.run())
+    assert answer is not None
+    assert answer.sentence == "1× a step 1.00 MB from host to device, 100 µs each (10.0 GB/s)."
+
+
+def test_silent_without_copies_and_unknown_without_bytes(recorded: Callable[[str], Run]) -> None:
+    """No copy raises no question; copies without sizes have no rate."""
+    assert copies.answer(recorded("mlp_64x128x768x3072_eager")) is None
+    answer = copies.answer(TraceBuilder().copy("Memcpy HtoD (Pinned -> Device)", 20, 100, launch=(10, 5)).run())
+    assert answer is not None
+    assert answer.verdict == "unknown"
+    assert "does not say how many bytes" in answer.sentence

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from build import TraceBuilder
+from mutate import mutated
+
+from foretrace.readings import syncs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.run import Run
+
+
+def test_item_and_pageable_copy(recorded: Callable[[str], Run]) -> None:
+    """The two waits of `.item()` and of the pageable copy, the wait after it, and the cost that is no wait at all."""
+    answer = syncs.answer(recorded("mlp_sync_and_pageable_copy"))
+    assert answer is not None
+    assert answer.verdict == "waits"
+    assert "aten::to: blocking cudaMemcpyAsync 311 to 340 µs" in answer.sentence
+    assert "aten::to: cudaStreamSynchronize 19.4 to 22.0 µs" in answer.sentence
+    assert "aten::item: cudaStreamSynchronize 7.18 to 7.82 µs (the whole op 33.5 to 37.3 µs)" in answer.sentence
+    assert "The real cost is no wait: aten::randn computes on the CPU for 4.04 ms a step, 77.6 % of the steps." in (
+        answer.sentence
+    )
+
+
+@pytest.mark.parametrize("name", ["train_mlp_eager", "train_mlp_compiled"])
+def test_items_on_cpu_tensors_do_not_wait(recorded: Callable[[str], Run], name: str) -> None:
+    """An optimizer's 18 `aten::item` read its CPU step counters; none waits for the GPU."""
+    answer = syncs.answer(recorded(name))
+    assert answer is not None
+    assert answer.verdict == "no-waits"
+    assert answer.sentence.startswith("18 aten::item (6 a step) read CPU tensors: none of them waits for the GPU.")
+
+
+def test_item_waits_for_earlier_kernels() -> None:
+    """`.item()` behind 8 ms of kernels: the wait is the GPU's work, and the copy itself takes 2 µs."""
+    built = TraceBuilder().step(1, 0, 9_000).op("aten::mm", 0, 50).kernel("k", 20, 8_000, launch=(10, 5))
+    built.op("aten::item", 100, 8_020).op("aten::_local_scalar_dense", 110, 8_005)
+    built.copy("Memcpy DtoH (Device -> Pageable)", 8_100, 2, launch=(112, 8_000), bytes=4)
+    answer = syncs.answer(built.op("aten::mm", 8_200, 50).kernel("k", 8_300, 5, launch=(8_210, 5)).run())
+    assert answer is not None
+    assert "aten::item: blocking cudaMemcpyAsync 8.00 ms (the whole op 8.02 ms)" in answer.sentence
+    (row,) = answer.evidence
+    assert row["gpu_busy_ns"] == 7_908_000 + 2_000
+
+
+def test_silent_where_only_the_end_waits(recorded: Callable[[str], Run]) -> None:
+    """The synchronize after the last launch ends the measurement and is no question of the steps."""
+    assert syncs.answer(recorded("mlp_64x128x768x3072_eager")) is None
+
+
+def test_unknown_without_runtime_calls() -> None:
+    """Kernels in a file without any runtime call: whether the CPU waited cannot be known."""
+    answer = syncs.answer(TraceBuilder().op("aten::mm", 0, 10).kernel("k", 5, 5).run())
+    assert answer is not None
+    assert answer.verdict == "unknown"
+
+
+def test_longer_waits_are_followed_and_advised_on() -> None:
+    """When each stream synchronize takes 500 µs more, the sentence and the advice say so."""
+
+    def longer(event: dict[str, Any]) -> dict[str, Any]:
+        stretched = ("cudaStreamSynchronize", "aten::item", "aten::_local_scalar_dense")
+        return {**event, "dur": event["dur"] + 500} if event.get("name") in stretched else event
+
+    answer = syncs.answer(mutated("mlp_sync_and_pageable_copy", longer))
+    assert answer is not None
+    assert "aten::item: cudaStreamSynchronize 50" in answer.sentence
+    assert answer.advice is None or answer.advice.saves_ns
