@@ -13,7 +13,7 @@ import codecs
 import difflib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
@@ -33,6 +33,14 @@ COMMANDS = (
 )
 """Name, where it is, and its line in ``foretrace --help``, in the order shown."""
 
+
+def _worth_a_word(default: Any) -> Any:  # noqa: ANN401 - any parameter's default; None hides it in the help
+    return str(default) if default else None
+
+
+DEFAULTS = Parameter(negative="", show_default=_worth_a_word)
+"""For every parameter: a flag has no ``--no-flag`` twin, and "off" or "none" is not shown as a default."""
+
 _INTERRUPTED = 130
 _ASCII = str.maketrans({"µ": "u", "×": "x", "·": "-", "–": "-", "−": "-", "→": "->", "…": "...", "≪": "<<", "²": "2"})
 
@@ -44,8 +52,9 @@ def app() -> App:
         help="Guess first, then look: PyTorch performance in words, from code to kernel.",
         version=__version__,
         result_action="return_value",
+        help_format="plaintext",  # Markdown would cost 50 ms
         suppress_keyboard_interrupt=False,
-        default_parameter=Parameter(negative=""),  # a flag has no --no-flag twin
+        default_parameter=DEFAULTS,
     )
     for position, (name, where, line) in enumerate(COMMANDS):
         tree.command(where, name=name, help=line, sort_key=position)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def read(
     trace: str | None = None,
+    /,
     *,
     ask: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     step: int | None = None,
@@ -53,8 +54,8 @@ def read(
     device = devices.resolve(device_spec) if device_spec is not None else None
     with reading() as progress:
         run = build(read_trace(trace, progress=progress), device)
-    if strict:
-        _refuse_partial(run)
+    if strict and run.repaired:
+        raise _partial(run)
     selection = Selection(step, region)
     run = select(run, selection)
     answers = readings.ask(run, ask)
@@ -74,10 +75,6 @@ def _apart(trace: str | None, ask: tuple[str, ...]) -> tuple[str, tuple[str, ...
     return trace, ask
 
 
-def _refuse_partial(run: Run) -> None:
-    partial = [note.text for note in run.notes if note.partial]
-    if partial:
-        raise PartialInputError(
-            f"`{run.trace.path}` was read only in part: {'; '.join(partial)}",
-            hint="without `--strict` the rest is shown",
-        )
+def _partial(run: Run) -> PartialInputError:
+    why = "; ".join(note.text for note in run.notes if note.partial)
+    return PartialInputError(f"`{run.trace.path}` was read only in part: {why}", hint="without --strict it is shown")

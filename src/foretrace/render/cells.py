@@ -9,7 +9,8 @@ from foretrace import units
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from foretrace.readings.base import Unit
+    from foretrace.readings.base import Column, Unit
+    from foretrace.report.document import Table
 
 UNKNOWN = "–"
 _SECOND_NS = 1e9
@@ -24,6 +25,11 @@ _QUANTITIES: dict[str, Callable[[float], str]] = {
     "share": lambda value: units.percent(value, 1),
     "ratio": units.significant,
 }
+
+
+def shown_columns(table: Table) -> list[Column]:
+    """The columns of which at least one row has something to show."""
+    return [column for column in table.columns if any(row.get(column.key) not in (None, "") for row in table.rows)]
 
 
 def cell(value: Any, unit: Unit) -> str:  # noqa: ANN401 - evidence rows hold what the file held

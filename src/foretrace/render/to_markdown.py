@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from foretrace.render.cells import cell
+from foretrace.render.cells import cell, shown_columns
 from foretrace.render.safe import visible
 from foretrace.report.document import Fields, Headline, Listing, Note, Sentence, Table, Title
 
@@ -47,7 +47,7 @@ def _block(block: Block) -> str:  # noqa: PLR0911 - one return a kind of block
 
 
 def _table(table: Table) -> str:
-    columns = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
+    columns = shown_columns(table)
     lines = []
     if columns:
         lines = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from foretrace.render.cells import cell
+from foretrace.render.cells import cell, shown_columns
 from foretrace.render.safe import visible
 from foretrace.report.document import Fields, Headline, Item, Listing, Note, Sentence, Table, Title
 
@@ -85,15 +86,20 @@ def _item(mark: str, item: Item, width: int) -> list[str]:
 
 
 def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list[str]:
-    columns = [column for column in table.columns if any(row.get(column.key) is not None for row in table.rows)]
+    columns = shown_columns(table)
     is_text = [column.unit == "text" for column in columns]
     body = [[visible(cell(row.get(column.key), column.unit)) for column in columns] for row in table.rows]
     grid = [[visible(column.header) for column in columns], *body]
     widths = _fitted([max(cell_len(line[i]) for line in grid) for i in range(len(columns))], is_text, width)
-    lines = [_INDENT + _line(line, widths, is_text) for line in grid]
+    fold = _folded if table.folds else _cut
+    head, *rows = (
+        _lines([fold(value, room) for value, room in zip(cells, widths, strict=True)], widths, is_text)
+        for cells in grid
+    )
+    lines = [*_emphasised(head, styles["dim"]), *(line for row in rows for line in row)]
     title = _emphasised(_wrapped(table.title, width), styles["bold"]) if table.title else []
     more = _wrapped(table.more, width, _INDENT, _INDENT) if table.more else []
-    return [*title, *_emphasised(lines[:1], styles["dim"]), *lines[1:], *more] if columns else [*title, *more]
+    return [*title, *lines, *more] if columns else [*title, *more]
 
 
 def _fitted(widths: list[int], is_text: Sequence[bool], width: int) -> list[int]:
@@ -108,21 +114,27 @@ def _fitted(widths: list[int], is_text: Sequence[bool], width: int) -> list[int]
     return widths
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], is_text: Sequence[bool]) -> str:
-    padded = []
-    for value, room, text in zip(cells, widths, is_text, strict=True):
-        shown = _cut(value, room)
-        blank = " " * (room - cell_len(shown))
-        padded.append(shown + blank if text else blank + shown)
-    return _GAP.join(padded).rstrip()
+def _lines(cells: Sequence[Sequence[str]], widths: Sequence[int], is_text: Sequence[bool]) -> list[str]:
+    """One row of a table, in as many lines as its tallest cell; texts to the left, figures to the right."""
+    lines = []
+    for values in zip_longest(*cells, fillvalue=""):
+        blanks = [" " * (room - cell_len(value)) for value, room in zip(values, widths, strict=True)]
+        padded = [v + b if text else b + v for v, b, text in zip(values, blanks, is_text, strict=True)]
+        lines.append((_INDENT + _GAP.join(padded)).rstrip())
+    return lines
 
 
-def _cut(text: str, room: int) -> str:
+def _folded(text: str, room: int) -> list[str]:
+    """``text`` in lines of at most ``room`` cells, broken at spaces where there are some."""
+    return textwrap.wrap(text, room, break_on_hyphens=False) if cell_len(text) > room else [text]
+
+
+def _cut(text: str, room: int) -> list[str]:
     """``text`` in at most ``room`` cells: both ends of a name tell kernels apart, so the middle goes."""
     if cell_len(text) <= room:
-        return text
+        return [text]
     head = text[: (room + 1) // 2]
     tail = text[len(text) - room // 2 :]
     while cell_len(head) + cell_len(tail) + 1 > room:
         head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
-    return f"{head}…{tail}"
+    return [f"{head}…{tail}"]

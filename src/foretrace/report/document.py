@@ -51,12 +51,14 @@ class Table:
         rows: Key → value; a missing key or ``None`` is unknown.
         title: What the rows are, where the text before does not say.
         more: What was left out (``14 more: 102 µs``).
+        folds: Whether texts too long for the page go on in the next line, so that nothing is lost; else they are cut.
     """
 
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     title: str | None = None
     more: str | None = None
+    folds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from foretrace import stats, units
 from foretrace.readings import Column
+from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.costs import BOUNDS, costs, total
-from foretrace.readings.groups import groups, periods
+from foretrace.readings.groups import periods
+from foretrace.readings.lines import lines
 from foretrace.report.document import Table
 from foretrace.run import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from foretrace.readings.groups import Group
+    from foretrace.readings.lines import Line
     from foretrace.run import Run
 
 _SHORT_STEP = 14
-"""Kernels of a step that are listed one by one, in their order; more are put together and ranked by time."""
+"""Rows that are listed one by one, in the order of their launch; more are put together by name and op."""
 _TOP = 12
+"""Rows that are shown, the longest, where there are more than `_SHORT_STEP` even so."""
 _CEILINGS = {"compute", "memory"}
 _WORTH_A_ROW = 0.01
 """Copies and sets below this share of the busy time are left out of the table."""
@@ -37,34 +37,100 @@ _COLUMNS = (
     Column("time_ns", "µs", "ns"),
     Column("of_limit", "of limit", "share"),
     Column("bound", "bound"),
-    Column("says", "reached"),
+    Column("reached", "reached"),
 )
+
+
+PerStep: TypeAlias = tuple[tuple[int, ...], ...]
+"""Activities of each step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line: a kernel of the step, or several alike; ``activities`` are those of every step."""
+    """One line of the table: a kernel of the step or several alike, in each period (step, or whole trace)."""
 
     kernel: str
     op: str | None
-    times: float
-    time_ns: float
-    activities: tuple[int, ...]
-
-    def shown(self, run: Run) -> dict[str, Any]:
-        row = {"kernel": self.kernel, "op": self.op, "times": self.times, "time_ns": self.time_ns}
-        return {**row, **_against_limit(run, np.array(self.activities), self.time_ns)}
+    per_step: PerStep
 
 
-def _against_limit(run: Run, activities: NDArray[np.int64], time_ns: float) -> dict[str, Any]:
-    """Which ceiling these activities meet, how near they come and at what rate; nothing where that is not known.
+def kernel_table(run: Run) -> Table | None:
+    """What one step runs; of the whole trace where it has no steps; ``None`` where nothing ran.
 
-    Their work over the steps is divided by the steps and by ``time_ns``, so that the row agrees with its own time.
+    Times are medians over the steps. Where the steps differ in their kernels they are means, which add up. Trial runs
+    of an autotuner are told apart from the model's own kernels.
     """
-    every = costs(run)
+    rows = [_of_line(line) for line in lines(run)] + _copies_and_sets(run)
+    trials = _trials(run)
+    if not rows and not trials:
+        return None
+    if len(rows) > _SHORT_STEP or not _steady(rows):
+        rows = _together(rows)
+    steady = _steady(rows)
+    typical = stats.median if steady else stats.mean
+    times = [(_typical_ns(run, row, typical), row) for row in rows]
+    if len(times) > _SHORT_STEP:
+        times.sort(key=lambda timed: -timed[0])
+    rest = times[_TOP:] if len(times) > _SHORT_STEP else []
+    shown = [_shown(run, row, typical, time_ns) for time_ns, row in times[: len(times) - len(rest)]]
+    columns = tuple(c for c in _COLUMNS if c.key != "times" or any(row["times"] != 1 for row in shown))
+    left_out = [f"and {len(rest):,} more: {units.duration(sum(ns for ns, _ in rest))}"] if rest else []
+    return Table(columns, shown, title=_title(run, steady=steady), more="; ".join([*left_out, *trials]) or None)
+
+
+def _title(run: Run, *, steady: bool) -> str:
+    count = sum(1 for step in run.steps if len(step.activities))
+    if not count:
+        return "On the GPU, over the whole trace"
+    if count == 1:
+        return "On the GPU, in the one step"
+    return f"On the GPU, in one step ({'medians' if steady else 'means'} of {count} steps)"
+
+
+def _of_line(line: Line) -> _Row:
+    op = "" if line.op == line.groups[0].name else line.op  # a generated kernel's op repeats its name
+    return _Row(line.identity.short, op, _merged([group.per_step for group in line.groups]))
+
+
+def _steady(rows: Sequence[_Row]) -> bool:
+    """Whether every step runs every row, so that medians say what a step is like."""
+    return all(all(row.per_step) for row in rows)
+
+
+def _together(rows: Sequence[_Row]) -> list[_Row]:
+    """One row for each name and op, whatever the shapes, in order of the first launch."""
+    alike: dict[tuple[str, str | None], list[_Row]] = {}
+    for row in rows:
+        alike.setdefault((row.kernel, row.op), []).append(row)
+    return [_Row(*look, _merged([row.per_step for row in same])) for look, same in alike.items()]
+
+
+def _merged(parts: Sequence[PerStep]) -> PerStep:
+    return tuple(tuple(index for part in step for index in part) for step in zip(*parts, strict=True))
+
+
+def _typical_ns(run: Run, row: _Row, typical: Callable[[Sequence[float]], float | None]) -> float:
+    lengths = run.activities.end_ns - run.activities.start_ns
+    return typical([int(lengths[list(step)].sum()) for step in row.per_step]) or 0.0
+
+
+def _shown(run: Run, row: _Row, typical: Callable[[Sequence[float]], float | None], time_ns: float) -> dict[str, Any]:
+    times = typical([len(step) for step in row.per_step])
+    known = {"kernel": row.kernel, "op": row.op, "times": times, "time_ns": time_ns}
+    return {**known, **_against_limit(run, row, time_ns)}
+
+
+def _against_limit(run: Run, row: _Row, time_ns: float) -> dict[str, Any]:
+    """Which ceiling the row meets, how near it comes and at what rate; nothing where that is not known.
+
+    The work of all steps is divided by the steps and by ``time_ns``, so that a row agrees with its own time.
+    """
+    every, activities = costs(run), np.array([index for step in row.per_step for index in step])
     bounds = np.unique(every.bound[activities])
-    bound = BOUNDS[int(bounds[0])] if len(bounds) == 1 else "unknown"
-    took_ns = time_ns * len(periods(run))
+    bound = (
+        BOUNDS[int(bounds[0])] if len(bounds) == 1 else "mixed" if BOUNDS.index("unknown") not in bounds else "unknown"
+    )
+    took_ns = time_ns * len(row.per_step)
     if bound == "unknown" or not took_ns:
         return {}
     if bound not in _CEILINGS:
@@ -75,72 +141,31 @@ def _against_limit(run: Run, activities: NDArray[np.int64], time_ns: float) -> d
         reached = None if flops is None else units.flop_rate(flops, took_ns)
     else:
         reached = None if moved is None else units.rate(moved, took_ns)
-    return {"bound": bound, "of_limit": at_best / took_ns, "says": reached}
-
-
-def kernel_table(run: Run) -> Table | None:
-    """What one step runs, as medians over steps; the whole trace where it has none; ``None`` where nothing ran."""
-    rows = [_of_group(group) for group in groups(run)] + _copies_and_sets(run)
-    if not rows:
-        return None
-    if len(rows) > _SHORT_STEP:
-        rows = _together(rows)
-    rest = rows[_TOP:] if len(rows) > _SHORT_STEP else []
-    shown = rows[: len(rows) - len(rest)]
-    columns = tuple(c for c in _COLUMNS if c.key != "times" or any(row.times != 1 for row in shown))
-    return Table(columns, [row.shown(run) for row in shown], title=_title(run), more=_more(rest))
-
-
-def _title(run: Run) -> str:
-    count = sum(1 for step in run.steps if len(step.activities))
-    if not count:
-        return "On the GPU, over the whole trace"
-    return "On the GPU, in the one step" if count == 1 else f"On the GPU, in one step (medians of {count} steps)"
-
-
-def _of_group(group: Group) -> _Row:
-    return _Row(group.identity.short, group.op, group.count, group.median_ns, group.activities)
-
-
-def _together(rows: Iterable[_Row]) -> list[_Row]:
-    alike: dict[Hashable, list[_Row]] = defaultdict(list)
-    for row in rows:
-        alike[row.kernel, row.op].append(row)
-    summed = (
-        _Row(
-            same[0].kernel,
-            same[0].op,
-            sum(row.times for row in same),
-            sum(row.time_ns for row in same),
-            tuple(index for row in same for index in row.activities),
-        )
-        for same in alike.values()
-    )
-    return sorted(summed, key=lambda row: -row.time_ns)
-
-
-def _more(rest: Sequence[_Row]) -> str | None:
-    if not rest:
-        return None
-    return f"and {len(rest):,} more: {units.duration(sum(row.time_ns for row in rest))}"
+    return {"bound": bound, "of_limit": at_best / took_ns, "reached": reached}
 
 
 def _copies_and_sets(run: Run) -> list[_Row]:
-    a = run.activities
+    a, trials, every = run.activities, benchmarked(run), periods(run)
     found: dict[tuple[str, str | None], list[list[int]]] = {}
-    every = periods(run)
     for position, period in enumerate(every):
-        for index in period[np.isin(a.kind[period], (Kind.COPY, Kind.SET))].tolist():
+        wanted = np.isin(a.kind[period], (Kind.COPY, Kind.SET)) & ~trials[period]
+        for index in period[wanted].tolist():
             op = int(a.op[index])
             key = (run.activity_name(index), run.name(op) if op >= 0 else None)
             found.setdefault(key, [[] for _ in every])[position].append(index)
-    least = _WORTH_A_ROW * run.busy_ns() / max(len(every), 1)
-    rows = (_of_steps(run, name, op, per_step) for (name, op), per_step in found.items())
-    return [row for row in rows if row.time_ns >= least and row.times]
+    lengths = a.end_ns - a.start_ns
+    rows = [_Row(name, op, tuple(map(tuple, per_step))) for (name, op), per_step in found.items()]
+    least = _WORTH_A_ROW * run.busy_ns()
+    return [row for row in rows if lengths[[i for step in row.per_step for i in step]].sum() >= least]
 
 
-def _of_steps(run: Run, name: str, op: str | None, per_step: Sequence[Sequence[int]]) -> _Row:
+def _trials(run: Run) -> list[str]:
+    """The autotuner's trial runs of kernels in words, a step."""
+    every = [run.kernels(period) for period in periods(run)]
+    tried = [period[benchmarked(run)[period]] for period in every]
+    count = sum(len(period) for period in tried)
+    if not count:
+        return []
     lengths = run.activities.end_ns - run.activities.start_ns
-    times = stats.median([len(step) for step in per_step]) or 0
-    time_ns = stats.median([int(lengths[list(step)].sum()) for step in per_step]) or 0
-    return _Row(name, op, times, time_ns, tuple(index for step in per_step for index in step))
+    time_ns = sum(int(lengths[period].sum()) for period in tried) / len(every)
+    return [f"beside them an autotuner's trials, {round(count / len(every)):,}×: {units.duration(time_ns)}"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from foretrace import units
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
-from foretrace.report.facts import totals
 from foretrace.report.kernel_table import kernel_table
 from foretrace.report.op_table import op_table
+from foretrace.report.selection import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,18 +18,30 @@ if TYPE_CHECKING:
     from foretrace.report.selection import Selection
     from foretrace.run import Run
 
-_SAID_ABOVE = ("window", "bound", "kernels", "first")
-"""Questions that the view answers by its own parts: headline, sentence, table, what to do first."""
+_SAID_ABOVE = ("window", "bound", "first")
+"""Questions that the view answers by parts of its own: the headline, the sentence, what to do first."""
+_TABLED = ("kernels", "chain", "roofline")
+"""Questions whose answers the table holds in short."""
 _FIRST = 5
-_BRIEF = 230
-"""Characters of an answer under "Worth knowing"; its first sentence is always whole."""
+_BRIEF = 170
+"""Characters of an answer under "Worth knowing": two lines with the option that shows the rest."""
+_LEAST = 60
+"""Characters below which a clause says too little to stand alone."""
+_CLAUSE_END = re.compile(r"[.;:](?= )")
+_LEANING = re.compile(r"(Yes|No|At times|Partly)\b")
+"""How an answer begins that needs its question to be understood."""
 
 
-def overview(run: Run, answers: Sequence[Answer], selection: Selection) -> Document:
+def overview(run: Run, answers: Sequence[Answer], selection: Selection = EVERYTHING) -> Document:
     """The view of a whole trace, from the answers to all questions."""
     by_question = {answer.question: answer for answer in answers}
-    blocks: list[Block] = [Headline(_headline(run, by_question.get("window")))]
-    blocks += _notes(run, selection)
+    blocks: list[Block] = []
+    said = ""
+    if "window" in by_question:
+        said = by_question["window"].sentence
+        holds, _, lacks = said.partition(". ")
+        blocks += [Headline(holds), *([Sentence(lacks)] if lacks else [])]
+    blocks += _notes(run, selection, said)
     if "bound" in by_question:
         blocks.append(Sentence(by_question["bound"].sentence))
     table = kernel_table(run) or op_table(run)
@@ -37,20 +49,26 @@ def overview(run: Run, answers: Sequence[Answer], selection: Selection) -> Docum
         blocks.append(table)
     if "first" in by_question:
         blocks.append(_do_first(by_question["first"]))
-    others = [answer for answer in answers if answer.question not in _SAID_ABOVE]
-    if others:
-        items = tuple(Item(_brief(answer.sentence), f"--ask {answer.question}") for answer in others)
-        blocks.append(Listing("Worth knowing", items))
+    items = [
+        Item(_brief(answer), f"--ask {answer.question}")
+        for answer in answers
+        if answer.question not in (*_SAID_ABOVE, *_TABLED)
+    ]
+    tabled = [question for question in _TABLED if question in by_question]
+    if tabled:
+        items.append(Item("The kernels in full: how each was reached, what limits it.", f"--ask {' '.join(tabled)}"))
+    if items:
+        blocks.append(Listing("Worth knowing", tuple(items)))
     return Document(tuple(blocks))
 
 
-def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selection: Selection) -> Document:
+def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selection: Selection = EVERYTHING) -> Document:
     """The answers to ``questions`` in full, and which of them the trace says nothing about."""
     blocks: list[Block] = _notes(run, selection)
     for answer in answers:
         blocks += [Title(answer.ask), Sentence(answer.sentence)]
         if answer.evidence and answer.columns:
-            blocks.append(Table(answer.columns, answer.evidence))
+            blocks.append(Table(answer.columns, answer.evidence, folds=True))
         if answer.advice is not None:
             blocks.append(Listing("Do", (Item(answer.advice.text),)))
     answered = {answer.question for answer in answers}
@@ -60,16 +78,9 @@ def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selecti
     return Document(tuple(blocks))
 
 
-def _headline(run: Run, window: Answer | None) -> str:
-    if window is not None:
-        return window.sentence
-    total = totals(run)
-    parts = [run.device_name or "", units.plural(len(run.steps), "step"), units.plural(total.kernels, "kernel")]
-    return " · ".join(filter(None, parts))
-
-
-def _notes(run: Run, selection: Selection) -> list[Block]:
-    notes: list[Block] = [Note(note.text) for note in run.notes]
+def _notes(run: Run, selection: Selection, said: str = "") -> list[Block]:
+    """What to keep in mind about the file and the selection, unless it is ``said`` already."""
+    notes: list[Block] = [Note(note.text) for note in run.notes if note.text.casefold() not in said.casefold()]
     if selection:
         chosen = [f"step {selection.step}"] if selection.step is not None else []
         chosen += [f"region {selection.region}"] if selection.region is not None else []
@@ -84,11 +95,16 @@ def _do_first(first: Answer) -> Block:
     return Listing("Do first", tuple(Item(text) for text in texts), numbered=True)
 
 
-def _brief(sentence: str) -> str:
-    """The first sentences, as many as fit in a line or two."""
-    brief, *rest = sentence.split(". ")
-    for part in rest:
-        if len(brief) + len(part) > _BRIEF:
-            return f"{brief}."
-        brief = f"{brief}. {part}"
-    return brief
+def _brief(answer: Answer) -> str:
+    """As many of its first sentences as fit in two lines, with the question where the answer leans on it."""
+    text = f"{answer.ask} {answer.sentence}" if _LEANING.match(answer.sentence) else answer.sentence
+    if len(text) <= _BRIEF:
+        return text
+    ends = [match.start() for match in _CLAUSE_END.finditer(text) if _outside_brackets(text[: match.start()])]
+    ends = [at for at in ends if at >= _LEAST]
+    end = max((at for at in ends if at <= _BRIEF), default=min(ends, default=len(text)))
+    return text[: end + 1] if text[end : end + 1] == "." else f"{text[:end]}…"
+
+
+def _outside_brackets(before: str) -> bool:
+    return before.count("(") == before.count(")")

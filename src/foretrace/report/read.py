@@ -13,6 +13,7 @@ import numpy as np
 
 from foretrace.readings.costs import costs
 from foretrace.report.facts import Totals, TraceFacts, totals, trace_facts
+from foretrace.report.selection import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ class ReadRecord:
     answers: tuple[Answer, ...]
 
 
-def read_record(run: Run, answers: Sequence[Answer], selection: Selection) -> ReadRecord:
+def read_record(run: Run, answers: Sequence[Answer], selection: Selection = EVERYTHING) -> ReadRecord:
     """The record of ``run``, of which ``selection`` says which part of its file it is."""
     cost = costs(run).of
     outside = np.flatnonzero(run.activities.step < 0).tolist()

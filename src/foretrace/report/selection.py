@@ -33,6 +33,10 @@ class Selection:
         return self.step is not None or self.region is not None
 
 
+EVERYTHING = Selection()
+"""The whole file."""
+
+
 def select(run: Run, selection: Selection) -> Run:
     """``run`` reduced to a step and to a region, on every thread; times and event numbers stay those of the file.
 

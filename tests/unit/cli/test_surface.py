@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from foretrace.cli.app import app
+from foretrace.cli.app import DEFAULTS, app
+from foretrace.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def test_commands_and_flags_are_frozen(snapshot: Callable[[str, str], None]) -> None:
-    """Every command with its arguments and flags, their types and defaults, as accepted."""
+    """Every command with its arguments and flags, their types and defaults, as accepted.
+
+    A new command or flag is accepted with ``FORETRACE_ACCEPT=1`` and said in the changelog.
+    """
     tree = app()
     lines = []
     for name in tree:
         if name.startswith("-"):
             continue
         lines.append(name)
-        for argument in tree[name].assemble_argument_collection():
-            if argument.parse:
-                kind = getattr(argument.hint, "__name__", None) or str(argument.hint)
-                lines.append(f"  {' '.join(argument.names)}: {kind} = {argument.field_info.default!r}")
+        for argument in tree[name].assemble_argument_collection(default_parameter=DEFAULTS):
+            field = argument.field_info
+            if argument.parse and not isinstance(field.default, Output):  # the flags of `Output` follow one by one
+                lines += [f"  {' '.join(argument.names)}: {_kind(argument.hint)}{_default(field)}"]
     snapshot("\n".join(lines) + "\n", "command_line.txt")
+
+
+def _kind(hint: Any) -> str:  # noqa: ANN401 - any annotation
+    if get_origin(hint) is Literal:
+        return "|".join(map(str, get_args(hint)))
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("pathlib.", "")
+
+
+def _default(field: Any) -> str:  # noqa: ANN401 - cyclopts' own record
+    if field.default is field.empty:
+        return ""
+    return f" = {field.default.as_posix() if hasattr(field.default, 'as_posix') else repr(field.default)}"

@@ -1,0 +1,113 @@
+"""The table of one step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foretrace.report.kernel_table import kernel_table
+from foretrace.report.op_table import op_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from foretrace.run import Run
+
+Kernel = tuple[str, str, float]
+"""Name, op, µs."""
+
+
+def _steps(*steps: Sequence[Kernel], cat: str = "kernel") -> list[tuple[Any, ...]]:
+    """Rows of a trace with these kernels in these steps, 1000 µs apart."""
+    rows: list[tuple[Any, ...]] = []
+    correlation = 0
+    for number, kernels in enumerate(steps):
+        at = number * 1_000
+        rows.append(("user_annotation", f"ProfilerStep#{number}", at, 1_000, 1, {}))
+        for i, (name, op, us) in enumerate(kernels):
+            correlation += 1
+            begin = at + 20 * i
+            ids = {"correlation": correlation}
+            rows += [
+                ("cpu_op", op, begin, 10, 1, {}),
+                ("cuda_runtime", "cudaLaunchKernel", begin + 2, 2, 1, ids),
+                (cat, name, begin + 6, us, 7, {**ids, "stream": 7, "device": 0}),
+            ]
+    return rows
+
+
+def _cells(run: Run, *keys: str) -> list[tuple[Any, ...]]:
+    table = kernel_table(run)
+    assert table is not None
+    return [tuple(row.get(key) for key in keys) for row in table.rows]
+
+
+def test_times_are_medians_over_steps(built: Callable[..., Run]) -> None:
+    """Three equal steps: each kernel in its place, the middle of its three times."""
+    steps = [[("ka", "aten::a", us), ("kb", "aten::b", 1)] for us in (5, 6, 12)]
+    run = built(*_steps(*steps))
+    assert _cells(run, "kernel", "op", "times", "time_ns") == [("ka", "aten::a", 1, 6_000), ("kb", "aten::b", 1, 1_000)]
+    table = kernel_table(run)
+    assert table is not None
+    assert table.title == "On the GPU, in one step (medians of 3 steps)"
+    assert "times" not in {column.key for column in table.columns}
+
+
+def test_steps_that_differ_are_averaged(built: Callable[..., Run]) -> None:
+    """A kernel of one step out of two counts half: the rows add up to a mean step."""
+    run = built(*_steps([("ka", "aten::a", 4)], [("ka", "aten::a", 8), ("kb", "aten::b", 3)]))
+    assert _cells(run, "kernel", "times", "time_ns") == [("ka", 1, 6_000), ("kb", 0.5, 1_500)]
+    table = kernel_table(run)
+    assert table is not None
+    assert table.title == "On the GPU, in one step (means of 2 steps)"
+
+
+def test_many_kernels_are_put_together_and_ranked(built: Callable[..., Run]) -> None:
+    """Twenty kinds, one of them 30 times: the longest twelve are shown, the rest is one line."""
+    kinds = [(f"k{i}", f"aten::op{i}", 1 + i * 0.1) for i in range(20)]
+    run = built(*_steps([*kinds, *[("often", "aten::often", 1)] * 20]))
+    rows = _cells(run, "kernel", "times", "time_ns")
+    assert len(rows) == 12
+    assert rows[0] == ("often", 20, 20_000)
+    assert rows[1] == ("k19", 1, 2_900)
+    table = kernel_table(run)
+    assert table is not None
+    assert table.more == "and 9 more: 12.6 µs"  # k0 … k8: 9 + 0.1 × (0 + … + 8)
+
+
+def test_copies_that_take_time_have_a_row(built: Callable[..., Run]) -> None:
+    """A copy belongs to what the device did; a memset of a thousandth of the time does not show."""
+    rows = [
+        *_steps([("Memcpy HtoD (Pageable -> Device)", "aten::copy_", 600)], cat="gpu_memcpy"),
+        ("gpu_memset", "Memset (Device)", 700, 0.5, 7, {"stream": 7, "device": 0}),
+    ]
+    assert _cells(built(*rows), "kernel", "op") == [("Memcpy HtoD (Pageable -> Device)", "aten::copy_")]
+
+
+def test_no_device_activity_has_no_table(built: Callable[..., Run]) -> None:
+    """A trace of the CPU has no kernels to show."""
+    assert kernel_table(built(("cpu_op", "aten::mm", 0, 5, 1, {}))) is None
+
+
+def test_operators_by_their_own_time(built: Callable[..., Run]) -> None:
+    """Self time leaves out the ops inside; calls and times are per step, what lies outside the steps does not count."""
+    run = built(
+        ("cpu_op", "aten::warm", 0, 50, 1, {}),
+        ("user_annotation", "ProfilerStep#1", 100, 100, 1, {}),
+        ("cpu_op", "aten::linear", 110, 40, 1, {}),
+        ("cpu_op", "aten::mm", 115, 30, 1, {}),
+        ("user_annotation", "ProfilerStep#2", 200, 100, 1, {}),
+        ("cpu_op", "aten::linear", 210, 40, 1, {}),
+        ("cpu_op", "aten::mm", 215, 30, 1, {}),
+    )
+    table = op_table(run)
+    assert table is not None
+    assert table.title == "On the CPU, in one step (mean of 2)"
+    assert list(table.rows) == [
+        {"op": "aten::mm", "calls": 1.0, "self_ns": 30_000.0, "share": 0.75},
+        {"op": "aten::linear", "calls": 1.0, "self_ns": 10_000.0, "share": 0.25},
+    ]
+
+
+def test_no_operators_no_table(built: Callable[..., Run]) -> None:
+    """A trace without ops has none to show."""
+    assert op_table(built(("user_annotation", "only", 0, 5, 1, {}))) is None

@@ -1,0 +1,119 @@
+"""The page of a trace, from answers written by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from foretrace.readings import Advice, Answer, Column
+from foretrace.report.document import Headline, Item, Listing, Note, Sentence, Table, Title
+from foretrace.report.overview import asked, overview
+from foretrace.report.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.run import Run
+
+
+@pytest.fixture
+def run(built: Callable[..., Run]) -> Run:
+    """One kernel and no steps."""
+    return built(
+        ("cpu_op", "aten::mul", 0, 9, 1, {}),
+        ("cuda_runtime", "cudaLaunchKernel", 3, 2, 1, {"correlation": 1}),
+        ("kernel", "my_kernel", 10, 5, 7, {"correlation": 1, "stream": 7, "device": 0}),
+        deviceProperties=[{"id": 0, "name": "Unheard-of 1"}],
+    )
+
+
+def _answer(question: str, sentence: str) -> Answer:
+    return Answer(question, f"{question}?", sentence)
+
+
+def test_the_page_is_in_reading_order(run: Run) -> None:
+    """What it holds, what is missing, the regime, the table, what to do first, what else is worth knowing."""
+    answers = (
+        _answer("window", "Unheard-of 1 · 1 kernel. No steps were recorded."),
+        _answer("idle", "The GPU sits idle for 12 µs."),
+        _answer("bound", "Overhead-bound while profiled."),
+        Answer("first", "first?", "One thing.", evidence=({"text": "Fuse them."}, {"text": "Pin it."})),
+    )
+    blocks = overview(run, answers).blocks
+    assert blocks[0] == Headline("Unheard-of 1 · 1 kernel")
+    assert blocks[1] == Sentence("No steps were recorded.")
+    rest = [block for block in blocks[2:] if not isinstance(block, Note)]
+    assert rest[0] == Sentence("Overhead-bound while profiled.")
+    assert isinstance(rest[1], Table)
+    assert rest[1].title == "On the GPU, over the whole trace"
+    assert rest[2] == Listing("Do first", (Item("Fuse them."), Item("Pin it.")), numbered=True)
+    assert rest[3] == Listing("Worth knowing", (Item("The GPU sits idle for 12 µs.", "--ask idle"),))
+    assert len(rest) == 4
+
+
+def test_nothing_to_do_is_a_sentence(run: Run) -> None:
+    """Where no advice is worth giving, the answer's own sentence says so."""
+    answers = (_answer("first", "Nothing here is worth more than 2 %."),)
+    assert overview(run, answers).blocks[-1] == Sentence("Nothing here is worth more than 2 %.")
+
+
+def test_at_most_five_things_to_do(run: Run) -> None:
+    """More than five is a list that nobody works through."""
+    evidence = tuple({"text": f"Thing {i}."} for i in range(8))
+    listing = overview(run, (Answer("first", "first?", "Many.", evidence=evidence),)).blocks[-1]
+    assert isinstance(listing, Listing)
+    assert [item.text for item in listing.items] == ["Thing 0.", "Thing 1.", "Thing 2.", "Thing 3.", "Thing 4."]
+
+
+_IDLE = (
+    "The GPU works 54.6 % of the 1.28 ms between its first event and its last and sits idle for 583 µs: 509 µs in the 9"
+    " of 20 gaps whose next launch call had not begun when the GPU went idle, 74.1 µs in the rest."
+)
+_WORDY = "A first sentence that is long enough to stand alone on the page of a trace, as it were. "
+
+
+@pytest.mark.parametrize(
+    ("sentence", "brief"),
+    [
+        ("Yes: 3 of 4 launches.", "launch? Yes: 3 of 4 launches."),
+        ("Short.", "Short."),
+        (_IDLE, _IDLE[: _IDLE.index(": 509")] + "…"),
+        (_WORDY + _WORDY.replace(" page", " page and page and page"), _WORDY.strip()),
+    ],
+)
+def test_answers_are_brief_and_can_stand_alone(run: Run, sentence: str, brief: str) -> None:
+    """Two lines at most, cut where a sentence or a clause ends; a yes or no comes with its question."""
+    listing = overview(run, (_answer("launch", sentence),)).blocks[-1]
+    assert isinstance(listing, Listing)
+    assert listing.items == (Item(brief, "--ask launch"),)
+
+
+def test_a_clause_in_brackets_is_not_torn(run: Run) -> None:
+    """A cut never leaves a bracket open."""
+    sentence = "w" * 70 + " (one; two; " + "three; " * 30 + ") end: " + "tail " * 5
+    listing = overview(run, (_answer("idle", sentence),)).blocks[-1]
+    assert isinstance(listing, Listing)
+    assert listing.items[0].text.count("(") == listing.items[0].text.count(")")
+
+
+def test_a_selection_is_said(run: Run) -> None:
+    """The page of a part says which part it is of."""
+    blocks = overview(run, (), Selection(step=3, region="forward")).blocks
+    assert Note("only step 3 and region forward") in blocks
+
+
+def test_asked_answers_come_in_full(run: Run) -> None:
+    """Question, sentence, the whole table, the advice; then what the trace says nothing about."""
+    columns = (Column("dur_ns", "µs", "ns"),)
+    answer = Answer(
+        "idle", "Where?", "Here. And there.", evidence=({"dur_ns": 5},), columns=columns, advice=Advice("Wait less.")
+    )
+    blocks = [block for block in asked(run, (answer,), ["idle", "graphs"]).blocks if not isinstance(block, Note)]
+    assert blocks == [
+        Title("Where?"),
+        Sentence("Here. And there."),
+        Table(columns, ({"dur_ns": 5},), folds=True),
+        Listing("Do", (Item("Wait less."),)),
+        Sentence("This trace raises no question of graphs."),
+    ]
