@@ -148,7 +148,7 @@ def _regions(trace: Trace, host: Host, launch: Ints, marks: list[steps.Mark]) ->
     slices = np.array([mark.slice for mark in marks], dtype=np.int64)
     rank = ranks.groups(trace, host.row)
     found = np.full(len(launch), ROOT, dtype=np.int64)
-    for one in np.unique(rank).tolist():
+    for one in ranks.distinct(rank):
         ours = np.flatnonzero((launch != ROOT) & (rank[launch] == one))
         found[ours] = regions.of_launches(host, launch[ours], slices[rank[slices] == one].tolist())
     return found

@@ -50,7 +50,7 @@ def candidates(trace: Trace, host: Host, rows: Ints) -> tuple[Ints, Ints, Ints]:
     high = np.zeros(len(rows), dtype=np.int64)
     ordered = []
     before = 0
-    for rank in np.unique(wanted_ranks).tolist():
+    for rank in ranks.distinct(wanted_ranks):
         mine, ours = np.flatnonzero(wanted_ranks == rank), np.flatnonzero(call_ranks == rank)
         order = ours[np.lexsort((host.start_ns[calls[ours]], call_ids[ours]))]
         low[mine] = before + np.searchsorted(call_ids[order], wanted[mine], side="left")

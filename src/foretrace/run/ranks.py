@@ -50,6 +50,11 @@ def groups(trace: Trace, rows: Ints) -> Ints:
     return of_process[trace.columns.process[rows]] if len(known) else np.zeros(len(rows), dtype=np.int64)
 
 
+def distinct(codes: NDArray[np.int32] | Ints) -> list[int]:
+    """The different values among small codes (0 and above), in order; np.unique would sort them all."""
+    return np.flatnonzero(np.bincount(codes)).tolist()
+
+
 def activities_by_rank(run: Run) -> dict[str, Ints]:
     """The activities of each rank that a merged file names, in the order of the ranks' names."""
     known = np.array(labels(run.trace), dtype=object)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.run.model import MODULE_PREFIX
+from foretrace.run.ranks import distinct
 from foretrace.run.tree import ROOT
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def of_launches(host: Host, launch: Ints, step_slices: Sequence[int]) -> Ints:
         return np.full(len(launch), ROOT, dtype=np.int64)
     region = np.where(launch != ROOT, host.region[launch], ROOT)
     elsewhere = np.flatnonzero((region == ROOT) & (launch != ROOT))
-    scopes = np.unique(host.region[host.region != ROOT])
-    scopes = scopes[np.isin(host.thread[scopes], np.unique(host.thread[list(step_slices)]))]
+    scopes = np.array(distinct(host.region[host.region != ROOT]), dtype=np.int64)
+    scopes = scopes[np.isin(host.thread[scopes], host.thread[list(step_slices)])]
     if len(elsewhere) and len(scopes):
         region[elsewhere] = _around(host, scopes, host.start_ns[launch[elsewhere]])
     return region

@@ -53,7 +53,7 @@ def usable(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:
     """
     process = trace.columns.process
     works = host.row[(host.kind == Kind.OPERATOR) | (host.kind == Kind.LAUNCH)]
-    working = set(np.unique(process[works]).tolist())
+    working = set(ranks.distinct(process[works]))
     longest = recorded_ns(trace)
     return [
         mark
@@ -81,7 +81,7 @@ def of_launches(trace: Trace, host: Host, launch: Ints, steps: Sequence[Mark]) -
     step_rank = ranks.groups(trace, host.row[[mark.slice for mark in steps]])
     starts = np.array([mark.start_ns for mark in steps], dtype=np.int64)
     ends = np.array([mark.end_ns for mark in steps], dtype=np.int64)
-    for rank in np.unique(step_rank).tolist():
+    for rank in ranks.distinct(step_rank):
         mine = np.flatnonzero(step_rank == rank)
         ours = np.flatnonzero(launch_rank == rank)
         at = mine[np.searchsorted(starts[mine], launched_at[ours], side="right") - 1]

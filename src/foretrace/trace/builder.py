@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class ColumnsBuilder:
             "start_ns": _starts(slices),
             "dur_ns": lengths,
         }
-        self._fill_group(chunk, list(range(len(args))), args, _IDS)
+        self._fill_group(chunk, range(len(args)), args, _IDS)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.stream is not None], args, _DEVICE, _GRID)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.types], args, {}, _OPERATOR)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.python_id is not None], args, _PYTHON)
@@ -137,7 +138,7 @@ class ColumnsBuilder:
     def _fill_group(
         self,
         chunk: dict[str, NDArray[Any]],
-        rows: list[int],
+        rows: Sequence[int],
         args: list[Args],
         numbers: Mapping[str, str],
         lists: Sequence[str] = (),
@@ -146,10 +147,10 @@ class ColumnsBuilder:
             return
         some = [args[i] for i in rows]
         for column, attribute in numbers.items():
-            _column(chunk, column, len(args))[rows] = integers([getattr(a, attribute) for a in some])
+            _column(chunk, column, len(args))[rows] = integers(list(map(attrgetter(attribute), some)))
         codes = self._codes["lists"]
         for column in lists:
-            _column(chunk, column, len(args))[rows] = [codes[bytes(getattr(a, column))] for a in some]
+            _column(chunk, column, len(args))[rows] = [codes[bytes(text)] for text in map(attrgetter(column), some)]
 
     def _add_flows(self, arrows: list[Event]) -> None:
         category, _, process, thread = self._interned(arrows)

@@ -31,7 +31,8 @@ _KEY = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*+)"\s*+:\s*+')
 _LOOSE_KEY = re.compile(rb'"?([^"\\{}\[\],:\x00-\x20]{1,80}+)"?\s*+:\s*+')
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,}\]]|\Z)")
 _WORD = re.compile(rb'[^\s,}\]\["{]++')
-_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# a run without anything to mend, or one text with something to mend; an unclosed one reaches to the end
+_SOUND_OR_TEXT = re.compile(rb'(?:[^"]++|"[^"\\\x00-\x1f]*+")++|"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
 _TO_MEND = re.compile(rb'["\\\x00-\x1f]')
 _RAW_CONTROL = re.compile(r"[\x00-\x1f]")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|((?:u[0-9a-fA-F]{4})(?:\\u[0-9a-fA-F]{4})*))')
@@ -54,11 +55,11 @@ def mend_texts(piece: bytes, found: list[str]) -> bytes:
         found.append(UTF8)
 
     def mended(match: re.Match[bytes]) -> bytes:
-        literal = match.group()
-        inside = literal[1:-1]
-        return literal if _TO_MEND.search(inside) is None else _mended_text(inside, literal, found)
+        text = match.group()
+        is_sound = not text.startswith(b'"') or _TO_MEND.search(text, 1, len(text) - 1) is None
+        return text if is_sound or not text.endswith(b'"') else _mended_text(text[1:-1], text, found)
 
-    return _LITERAL.sub(mended, piece)
+    return _SOUND_OR_TEXT.sub(mended, piece)
 
 
 def mend_object(text: bytes, found: list[str], *, event: bool) -> bytes:

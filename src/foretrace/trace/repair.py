@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from foretrace.trace.builder import ColumnsBuilder
     from foretrace.trace.schema import Event
 
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 17
 _LARGEST_EVENT_BYTES = 64 << 20
 _LOOK_AHEAD = 3  # an event whose arguments hold objects like events ends one of these ends later
 _FIRST_KEY = re.compile(rb'[\s,]*+\{\s*+"([^"\\]{1,40})"\s*+:')

@@ -33,13 +33,13 @@ def to_ns(texts: Sequence[bytes]) -> NDArray[np.int64]:
     packed = np.array(texts, dtype=np.bytes_)
     width = packed.dtype.itemsize
     chars = packed.view(np.uint8).reshape(len(texts), width)
-    length = np.char.str_len(packed)
+    length = (chars != 0).sum(axis=1)  # shorter texts are padded with zero bytes
     is_dot = chars == _DOT
     dot = np.where(is_dot.any(axis=1), is_dot.argmax(axis=1), length)
     shapes = dot * (width + 1) + length
-    for shape in np.unique(shapes):  # a file has a handful: digits before the dot × digits after it
+    for shape in sorted(set(shapes.tolist())):  # a file has a handful: digits before the dot × digits after it
         rows = np.flatnonzero(shapes == shape)
-        before, total = divmod(int(shape), width + 1)
+        before, total = divmod(shape, width + 1)
         out[rows] = _plain(chars[rows, :total], before)
     for row in np.flatnonzero(out == LOST).tolist():
         out[row] = _any(texts[row])
