@@ -29,7 +29,7 @@ from foretrace.readings import (
     variance,
     window,
 )
-from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.base import Advice, Answer, Column, Reading, answered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def ask(run: Run, questions: Sequence[str] = ()) -> tuple[Answer, ...]:
         if question not in known:
             raise InputError(f"no question `{question}`", hint=f"ask one of: {', '.join(known)}")
     chosen = [known[q] for q in questions] if questions else list(READINGS)
-    answers = (reading.answer(run) for reading in chosen)
+    answers = (answered(reading, run) for reading in chosen)
     return tuple(answer for answer in answers if answer is not None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -66,3 +67,9 @@ class Reading:
     question: str
     ask: str
     answer: Callable[[Run], Answer | None]
+
+
+@lru_cache(maxsize=64)
+def answered(reading: Reading, run: Run) -> Answer | None:
+    """The answer of one reading, worked out once for each run: what to do first asks all the others again."""
+    return reading.answer(run)

@@ -263,8 +263,14 @@ def _waits_even_bare(whole: Shares) -> bool:
 
 
 def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advice | None:
-    """Fewer and cheaper launches, where the host is what the GPU waits for and a graph does not launch already."""
+    """Hidden collectives; or fewer launches, where the GPU waits for the host and no graph launches already."""
     steps = period_count(run)
+    if verdict == "communication-bound":
+        return Advice(
+            "Hide the collectives behind compute (overlap, larger or earlier buckets), and look for the rank that "
+            "arrives late: foretrace fleet reads all ranks' traces.",
+            round(whole.communication_ns / steps),
+        )
     if verdict != "overhead-bound" or compiling(run).dominates or whole.idle_ns < whole.latency_ns:
         return None
     if bare_ns is None and not _waits_even_bare(whole):

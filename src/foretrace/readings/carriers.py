@@ -32,20 +32,33 @@ def of_class(run: Run, *wanted: str) -> NDArray[np.bool_]:
     return np.isin(run.trace.columns.name[run.activities.row], codes)
 
 
-@lru_cache(maxsize=2)
-def carriers(run: Run) -> Ints:
-    """The kernels that carry their op's work: alone under it, or alone of its class; in order of time.
-
-    Nodes of a graph have no op of their own and are left out.
-    """
+def _of_ops(run: Run) -> Ints:
+    """Kernels that can carry an op's work: no helpers, and no nodes of a graph, which have no op of their own."""
     activities = run.activities
     outside = (activities.kind == Kind.KERNEL) & (activities.op != ROOT) & ~activities.in_graph
-    kernels = np.flatnonzero(outside & ~of_class(run, "gemm-helper"))
+    return np.flatnonzero(outside & ~of_class(run, "gemm-helper"))
+
+
+@lru_cache(maxsize=2)
+def carriers(run: Run) -> Ints:
+    """The kernels that carry all of their op's work: alone under it, or alone of its class; in order of time."""
+    activities, kernels = run.activities, _of_ops(run)
     alone = _alone(activities.op[kernels])
     crowd = kernels[~alone]
     same = np.array([_is_of_its_class(run, kernel) for kernel in crowd.tolist()], dtype=np.bool_)
     chosen = crowd[same]
     return np.sort(np.concatenate([kernels[alone], chosen[_alone(activities.op[chosen])]]))
+
+
+def sharers(run: Run) -> list[Ints]:
+    """The kernels of each op that launched one kernel several times, as list ops do for many tensors."""
+    kernels = _of_ops(run)
+    kernels = kernels[~_alone(run.activities.op[kernels])]
+    op = run.activities.op[kernels]
+    order = np.argsort(op, kind="stable")
+    names = run.trace.columns.name[run.activities.row]
+    crowds = np.split(kernels[order], np.flatnonzero(np.diff(op[order])) + 1) if len(kernels) else []
+    return [crowd for crowd in crowds if (names[crowd] == names[crowd[0]]).all()]
 
 
 def _alone(ops: Ints) -> NDArray[np.bool_]:

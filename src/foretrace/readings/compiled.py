@@ -13,7 +13,7 @@ from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.compiling import compiling
 from foretrace.readings.graph_work import static_inputs
-from foretrace.readings.groups import groups, periods
+from foretrace.readings.groups import groups, kernels_of_periods
 from foretrace.readings.host import a_step, events, lengths, per_step, step_count, step_of
 from foretrace.readings.lines import event
 from foretrace.run import ROOT, Kind, Run
@@ -109,9 +109,9 @@ def _compile_words(run: Run, regions: Ints) -> Iterator[str]:
     where = "the steps" if run.steps else "the trace"
     tuning = f", autotuning beside them another {percent(sum(seen.tuning_ns), seen.steps_ns)}" if seen.tunings else ""
     yield f"{plural(len(seen.compiles), noun)} of {times}{more} ms take {share} of {where}{tuning}"
-    tried = [int(benchmarked(run)[run.kernels(period)].sum()) for period in periods(run)]
+    tried = [int(benchmarked(run)[kernels].sum()) for kernels in kernels_of_periods(run)]
     if any(tried):
-        every = [len(run.kernels(period)) for period in periods(run)]
+        every = [len(kernels) for kernels in kernels_of_periods(run)]
         yield (
             f"{_listed(tried)} of the {_listed(every)} kernels {a_step(run)} are the autotuner's, "
             "which times its candidates"

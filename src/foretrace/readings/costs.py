@@ -7,6 +7,7 @@ several kernels gives its work to the one that is of its class; helpers and mems
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +17,7 @@ import numpy as np
 
 from foretrace.ops import work
 from foretrace.ops.bytes import tensor_bytes
-from foretrace.readings.carriers import carriers, of_class
+from foretrace.readings.carriers import carriers, of_class, sharers
 from foretrace.readings.flow import flow
 from foretrace.readings.graph_work import Figures, infer
 from foretrace.readings.groups import call_codes, fold
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from foretrace.devices import Device
     from foretrace.names import Identity
 
     Ints = NDArray[np.int64]
@@ -72,13 +72,6 @@ class Cost:
     bound: Bound
     inferred: bool
 
-    @property
-    def ceiling_ns(self) -> float | None:
-        """Time at the nearer peak, without latency; what "percent of the limit" divides."""
-        if self.memory_ns is None:
-            return self.compute_ns or None
-        return max(self.compute_ns or 0.0, self.memory_ns)
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -120,6 +113,7 @@ def costs(run: Run) -> Costs:
     tally = _Tally.empty(len(run.activities))
     _count_copies(run, tally)
     _count_ops(run, tally, carriers(run))
+    _share_ops(run, tally)
     concluded = infer(run, _settled(run, tally))
     for kernel, figures in concluded.items():
         tally.put(np.array([kernel]), figures, inferred=True)
@@ -128,6 +122,14 @@ def costs(run: Run) -> Costs:
     bound = _bounds(run, compute, memory)
     sizes = {kernel: figures.sizes for kernel, figures in concluded.items() if figures.sizes}
     return Costs(tally.flops, tally.moved_bytes, tally.dtype, dtypes, compute, memory, bound, tally.inferred, sizes)
+
+
+def ceiling_ns(run: Run, activities: Iterable[int]) -> float | None:
+    """Time of several activities at their nearer peaks, without latency; ``None`` as soon as one is not known."""
+    every, index = costs(run), np.fromiter(activities, dtype=np.int64)
+    nearer = np.fmax(every.compute_ns[index], every.memory_ns[index])
+    known = ~np.isnan(every.memory_ns[index]) | (every.compute_ns[index] > 0)
+    return float(nearer.sum()) if len(index) and known.all() else None
 
 
 def cost(run: Run, activity: int) -> Cost:
@@ -215,6 +217,26 @@ def _count_ops(run: Run, tally: _Tally, kernels: Ints) -> None:
             found = _with_write(run, same, found)
         peak = found.dtype if run.identity(first).op_class in MATRIX else "f32"
         tally.put(same, Figures(_or(found.flops), _or(found.moved_bytes), peak), inferred=True)
+
+
+def _share_ops(run: Run, tally: _Tally) -> None:
+    """The work of an op that launched one kernel several times, shared by the blocks of each launch: inferred."""
+    crowds = sharers(run)
+    if not crowds:
+        return
+    blocks = _block_counts(run)
+    codes = call_codes(run, np.array([crowd[0] for crowd in crowds]))
+    figures: dict[int, Figures] = {}
+    for crowd, code in zip(crowds, codes.tolist(), strict=True):
+        if code not in figures:
+            figures[code] = _recorded(run, int(crowd[0]))
+        whole, part = figures[code], blocks[crowd] / max(int(blocks[crowd].sum()), 1)
+        if (blocks[crowd] <= 0).any():
+            continue
+        tally.put(crowd, Figures(-1, -1, whole.dtype), inferred=True)
+        for column, value in ((tally.flops, whole.flops), (tally.moved_bytes, whole.moved_bytes)):
+            if value >= 0:
+                column[crowd] = np.rint(part * value).astype(np.int64)
 
 
 def _pointed(run: Run, kernel: int) -> Pointers | None:
@@ -309,17 +331,20 @@ def _bounds(run: Run, compute: Floats, memory: Floats) -> Ints:
 
 def _few_blocks(run: Run) -> NDArray[np.bool_]:
     """Kernels with fewer blocks than half of the device's SMs, [activities]."""
-    device: Device | None = run.device
-    grids = run.trace.columns.grid[run.activities.row]
-    if device is None or not device.sms:
-        return np.zeros(len(grids), dtype=np.bool_)
-    codes, inverse = np.unique(grids, return_inverse=True)
-    blocks = [_blocks(run.trace.tables.decoded(int(code))) for code in codes]
-    few = np.array([count is not None and count * 2 < device.sms for count in blocks], dtype=np.bool_)
-    return few[inverse]
+    sms = run.device.sms if run.device else None
+    blocks = _block_counts(run)
+    return (blocks >= 0) & (2 * blocks < (sms or 0))
+
+
+@lru_cache(maxsize=2)
+def _block_counts(run: Run) -> Ints:
+    """Thread blocks of every activity's grid, −1 where the file has none, [activities]."""
+    codes, inverse = np.unique(run.trace.columns.grid[run.activities.row], return_inverse=True)
+    counts = [_blocks(run.trace.tables.decoded(int(code))) for code in codes]
+    return np.array([-1 if count is None else count for count in counts], dtype=np.int64)[inverse]
 
 
 def _blocks(grid: object) -> int | None:
-    if not isinstance(grid, list) or not all(isinstance(size, int) for size in grid):
+    if not isinstance(grid, list) or not grid or not all(isinstance(size, int) for size in grid):
         return None
-    return int(np.prod(grid)) if grid else None
+    return math.prod(grid)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace import stats
-from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.base import Advice, Answer, Column, Reading, answered
 from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import MATRIX, costs
 from foretrace.readings.groups import groups, periods
@@ -88,7 +88,7 @@ def _fitting(run: Run) -> Iterator[_Found]:
     for reading in READINGS:
         if reading.question == "first" or (only and reading.question not in only):
             continue
-        said = reading.answer(run)
+        said = answered(reading, run)
         if said is None or said.advice is None or (said.question == "idle" and said.verdict == "launch-bound"):
             continue
         yield _Found(reading.question, said.advice)

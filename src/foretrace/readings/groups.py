@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foretrace import stats
 from foretrace.readings.autotuning import benchmarked
-from foretrace.run import ROOT, Run
+from foretrace.run import ROOT, Kind, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,8 @@ class Group:
         identity: Its decoded name.
         op, module, region: Where it comes from, or ``None``.
         shapes, dtypes: The op's inputs as recorded, or ``None``.
-        activities: Every activity of the group, in order of time.
-        per_step: The group's kernels in each period, as arrays of activities.
+        activities: Every activity of the group, period by period, in order of time.
+        counts: How many of them each period has.
         durations_ns: GPU time of the group in each period that has it; the unit of spread.
     """
 
@@ -53,8 +53,14 @@ class Group:
     shapes: Any
     dtypes: Any
     activities: tuple[int, ...]
-    per_step: tuple[tuple[int, ...], ...]
+    counts: tuple[int, ...]
     durations_ns: tuple[int, ...]
+
+    @property
+    def per_step(self) -> tuple[tuple[int, ...], ...]:
+        """The group's kernels in each period."""
+        ends = accumulate(self.counts)
+        return tuple(self.activities[end - n : end] for end, n in zip(ends, self.counts, strict=True))
 
     @property
     def median_ns(self) -> float:
@@ -69,7 +75,7 @@ class Group:
     @property
     def count(self) -> float:
         """Kernels per period (median over the periods that have the group)."""
-        return stats.median([len(s) for s in self.per_step if s]) or 0.0
+        return stats.median([count for count in self.counts if count]) or 0.0
 
 
 def periods(run: Run) -> tuple[Ints, ...]:
@@ -79,12 +85,19 @@ def periods(run: Run) -> tuple[Ints, ...]:
 
 
 @lru_cache(maxsize=2)
+def kernels_of_periods(run: Run) -> tuple[Ints, ...]:
+    """The kernels of each of the `periods`."""
+    kernel = run.activities.kind == Kind.KERNEL
+    return tuple(period[kernel[period]] for period in periods(run))
+
+
+@lru_cache(maxsize=2)
 def groups(run: Run) -> tuple[Group, ...]:
     """Every kernel group of the run, in the order in which the first period launches them."""
-    kernels = [run.kernels(period) for period in periods(run)]
+    kernels = kernels_of_periods(run)
     if aligned(run, kernels) and len(kernels[0]) <= MOST_ALIGNED:
-        positions = np.stack(kernels, axis=1).tolist()
-        return _grouped(run, [[[kernel] for kernel in row] for row in positions])
+        ones = np.ones(len(kernels), dtype=np.int64)
+        return tuple(_group(run, row, ones) for row in np.stack(kernels, axis=1))
     return keyed(run, kernels)
 
 
@@ -99,12 +112,9 @@ def keyed(run: Run, kernels: Sequence[Ints]) -> tuple[Group, ...]:
     order = np.lexsort((every, period, code))
     every, period, code = every[order], period[order], code[order]
     bounds = np.flatnonzero(np.diff(code, prepend=-1, append=len(first)))
-    spans = [(int(low), int(high)) for low, high in pairwise(bounds)]
-    slots = []
-    for low, high in (spans[i] for i in np.argsort(first, kind="stable").tolist()):
-        cuts = np.searchsorted(period[low:high], np.arange(1, len(kernels)))
-        slots.append([part.tolist() for part in np.split(every[low:high], cuts)])
-    return _grouped(run, slots)
+    spans = list(pairwise(bounds.tolist()))
+    in_order = [slice(*spans[i]) for i in np.argsort(first, kind="stable").tolist()]
+    return tuple(_group(run, every[some], np.bincount(period[some], minlength=len(kernels))) for some in in_order)
 
 
 def aligned(run: Run, kernels: Sequence[Ints]) -> bool:
@@ -139,14 +149,13 @@ def fold(*columns: Ints) -> Ints:
     return code
 
 
-def _grouped(run: Run, members: Sequence[Sequence[Sequence[int]]]) -> tuple[Group, ...]:
-    lengths = (run.activities.end_ns - run.activities.start_ns).tolist()
-    return tuple(_group(run, per_step, lengths) for per_step in members)
-
-
-def _group(run: Run, per_step: Sequence[Sequence[int]], lengths: Sequence[int]) -> Group:
-    every = sorted(kernel for step in per_step for kernel in step)
-    first = run.activity(every[0])
+def _group(run: Run, kernels: Ints, counts: Ints) -> Group:
+    """The group of ``kernels``, of which each period has as many as ``counts`` says, in order of the periods."""
+    first = run.activity(int(kernels.min()))
+    lengths = run.activities.end_ns[kernels] - run.activities.start_ns[kernels]
+    ends = np.cumsum(counts)
+    sums = np.concatenate([[0], np.cumsum(lengths)])
+    spent = sums[ends] - sums[ends - counts]
     return Group(
         name=first.name,
         identity=first.identity,
@@ -155,7 +164,7 @@ def _group(run: Run, per_step: Sequence[Sequence[int]], lengths: Sequence[int]) 
         region=first.region,
         shapes=first.shapes,
         dtypes=first.dtypes,
-        activities=tuple(every),
-        per_step=tuple(tuple(step) for step in per_step),
-        durations_ns=tuple(sum(lengths[kernel] for kernel in step) for step in per_step if step),
+        activities=tuple(kernels.tolist()),
+        counts=tuple(counts.tolist()),
+        durations_ns=tuple(spent[counts > 0].tolist()),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.carriers import identities
-from foretrace.readings.groups import periods
+from foretrace.readings.groups import kernels_of_periods, periods
 from foretrace.readings.host import a_step
 from foretrace.readings.lines import Line, event, lines, longest, period_count
 from foretrace.run import Kind, Run
@@ -42,7 +42,7 @@ _COLUMNS = (
 
 def answer(run: Run) -> Answer | None:
     """Kernels a step by kind, and a line for each kernel; ``None`` where no kernel was recorded."""
-    counts = [len(run.kernels(period)) for period in periods(run)]
+    counts = [len(kernels) for kernels in kernels_of_periods(run)]
     if not any(counts):
         return None
     every = lines(run)
@@ -158,7 +158,7 @@ def _rest_row(rest: Sequence[Line], total: float) -> dict[str, Any]:
 def _trials(run: Run) -> list[int]:
     """Autotuner's trial kernels in each period."""
     trials = benchmarked(run)
-    return [int(trials[run.kernels(period)].sum()) for period in periods(run)]
+    return [int(trials[kernels].sum()) for kernels in kernels_of_periods(run)]
 
 
 def _trial_row(run: Run, trials: Sequence[int]) -> dict[str, Any]:

@@ -24,9 +24,34 @@ MOST_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: groups with one name, op and shapes, in order of their first launch."""
+    """One line: groups with one name, op and shapes.
+
+    Attributes:
+        groups: In order of their first launch.
+        activities: Every kernel of the line.
+        count: Kernels per period.
+        total_ns: GPU time of all its kernels.
+        mean_ns, median_ns: GPU time per period that has it.
+    """
 
     groups: tuple[Group, ...]
+    activities: tuple[int, ...]
+    count: float
+    total_ns: int
+    mean_ns: float
+    median_ns: float
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Line:
+        """The line of some groups that look alike."""
+        return cls(
+            groups=tuple(groups),
+            activities=tuple(kernel for group in groups for kernel in group.activities),
+            count=sum(group.count for group in groups),
+            total_ns=sum(sum(group.durations_ns) for group in groups),
+            mean_ns=sum(group.mean_ns for group in groups),
+            median_ns=sum(group.median_ns for group in groups),
+        )
 
     @property
     def identity(self) -> Identity:
@@ -37,31 +62,6 @@ class Line:
     def op(self) -> str | None:
         """The op that launched."""
         return self.groups[0].op
-
-    @property
-    def activities(self) -> tuple[int, ...]:
-        """Every kernel of the line."""
-        return tuple(kernel for group in self.groups for kernel in group.activities)
-
-    @property
-    def count(self) -> float:
-        """Kernels per period."""
-        return sum(group.count for group in self.groups)
-
-    @property
-    def total_ns(self) -> int:
-        """GPU time of all its kernels."""
-        return sum(ns for group in self.groups for ns in group.durations_ns)
-
-    @property
-    def mean_ns(self) -> float:
-        """Mean GPU time per period that has it."""
-        return sum(group.mean_ns for group in self.groups)
-
-    @property
-    def median_ns(self) -> float:
-        """Median GPU time per period."""
-        return sum(group.median_ns for group in self.groups)
 
     @property
     def spread(self) -> float | None:
@@ -75,11 +75,11 @@ def lines(run: Run) -> tuple[Line, ...]:
     trials = benchmarked(run)
     own = [group for group in groups(run) if not trials[group.activities[0]]]
     if len(own) <= MOST_LINES:
-        return tuple(Line((group,)) for group in own)
+        return tuple(Line.of([group]) for group in own)
     alike: dict[Hashable, list[Group]] = {}
     for group in own:
         alike.setdefault((group.identity.short, group.op, str(group.shapes)), []).append(group)
-    return tuple(Line(tuple(some)) for some in alike.values())
+    return tuple(Line.of(some) for some in alike.values())
 
 
 def longest(every: Sequence[Line], most: int = MOST_LINES) -> tuple[Line, ...]:

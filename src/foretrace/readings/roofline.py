@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from foretrace.readings.base import Answer, Column, Reading
-from foretrace.readings.costs import MATRIX, Cost, cost, total
+from foretrace.readings.costs import MATRIX, Cost, ceiling_ns, cost, total
 from foretrace.readings.lines import Line, event, lines, longest
 from foretrace.units import flop_rate, percent, rate, significant
 
@@ -58,15 +58,13 @@ def rates(run: Run, line: Line) -> Rates:
     index = list(line.activities)
     took = float((activities.end_ns[index] - activities.start_ns[index]).sum())
     flops, moved = total(run, index)
-    one = cost(run, index[0])
-    limit = one.ceiling_ns
-    alike = flops == (one.flops or 0) * len(index) or moved == (one.moved_bytes or 0) * len(index)
+    limit = ceiling_ns(run, index)
     return Rates(
         line,
-        one,
+        cost(run, index[0]),
         flops / took * 1e9 if flops is not None and took else None,
         moved / took * 1e9 if moved is not None and took else None,
-        limit * len(index) / took if limit is not None and took and alike else None,
+        limit / took if limit is not None and took else None,
     )
 
 
