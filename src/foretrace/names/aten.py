@@ -150,6 +150,8 @@ def _by_name(symbol: Symbol) -> Identity:
         noun = f"random {found[1]}"
     elif "backward" in base.lower() or "grad" in base.lower():
         noun = f"{noun} backward"
+    if base.startswith("vectorized_layer_norm") and symbol.args[2:3] == ("true",):
+        noun = noun.replace("layer", "RMS")  # its third argument: RMS norm by the same kernel
     identity = replace(
         _identity(symbol, kind.op_class, noun),
         in_dtype=named.get("in"),

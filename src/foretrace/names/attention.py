@@ -44,7 +44,7 @@ _SMALLEST_TILE = 32
 _ELEMENT = re.compile(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t)", re.ASCII)
 _CUDNN = re.compile(
     r"""cudnn_generated_\w{1,32}?_sdpa_(?P<arch>sm[0-9]{2,3})_(?:flash_)?(?P<way>fprop|bprop)
-    (?:_(?P<unit>[a-z]\w{0,32}?)_(?P<type>[a-z]{1,4}[0-9]{1,2}))? (?:_knob_[0-9]{1,4}\w{0,8}?)?
+    (?:_(?:[a-z]{1,16}_)?(?P<type>[a-z]{1,4}[0-9]{1,2}))? (?:_knob_[0-9]{1,4}\w{0,8}?)?
     (?:_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4}))? (?:_[0-9]x[0-9]x[0-9])?
     (?:_cga(?P<cga>[0-9]{1,2}x[0-9]{1,2}x[0-9]{1,2}))?
     (?![0-9]*x)""",

@@ -90,7 +90,7 @@ _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASC
 _CUTE = re.compile(r"kernel_cutlass_(?P<what>\w+)", re.ASCII)
 _CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.IGNORECASE)
 _CUTE_KINDS = (
-    ("attention", "flash_attn|flash_fwd|flash_bwd|fmha|attention"),
+    ("attention", "flash_attn|flash_fwd|flash_bwd|flashattn|fmha|attention"),
     ("normalization", "norm"),
     ("softmax", "softmax"),
     ("reduction", "crossentropy|cross_entropy"),
@@ -185,7 +185,7 @@ def _cute(symbol: Symbol) -> Identity | None:
     found = _CUTE.fullmatch(symbol.path)
     if not found:
         return None
-    what = found["what"].lower()
+    what = found["what"].split("_object_at", 1)[0].lower()
     op_class = next((kind for kind, words in _CUTE_KINDS if re.search(words, what)), "other")
     library = (
         "QuACK" if "quack" in what else "FlashAttention" if op_class == "attention" and "flash" in what else "CuTe DSL"

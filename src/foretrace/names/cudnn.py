@@ -2,7 +2,7 @@
 
 ::
 
-    cudnn::[ops|cnn|detail|fusion|winograd…]::<function><…>        cudnn_generated_<engine>_<words…>
+    [xmma_]cudnn::[ops|cnn|detail|fusion|winograd…]::<function><…>        cudnn_generated_<engine>_<words…>
     explicit_convolve_sgemm, implicit_convolve_sgemm, convolve_common_engine…, dgrad_engine, wgrad_alg<n>_engine
 """
 
@@ -16,7 +16,10 @@ from foretrace.names.identity import Identity
 if TYPE_CHECKING:
     from foretrace.names.symbol import Symbol
 
-_OURS = re.compile(r"cudnn(?:::|_generated_)|(?:im|ex)plicit_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine", re.ASCII)
+_OURS = re.compile(
+    r"(?:xmma_)?cudnn(?:::|_generated_)|(?:implicit|explicit|precomputed)_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine",
+    re.ASCII,
+)
 _KINDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"nchwToNhwc|nhwcToNchw|Tensor4d|transpose|reorder|im2col|generateWinogradTiles", re.IGNORECASE),
@@ -42,8 +45,7 @@ def parse(symbol: Symbol) -> Identity | None:
     """Decode a cuDNN name, or ``None``."""
     if not _OURS.match(symbol.path):
         return None
-    op_class, noun = next(
-        ((kind, noun) for pattern, kind, noun in _KINDS if pattern.search(symbol.path)), ("other", "kernel")
-    )
+    said = f"{symbol.path} {symbol.args[0]}" if symbol.path.startswith("xmma_") and symbol.args else symbol.path
+    op_class, noun = next(((kind, noun) for pattern, kind, noun in _KINDS if pattern.search(said)), ("other", "kernel"))
     words = f"cuDNN {noun}: {symbol.base}"
     return Identity(symbol.name, family="cudnn", library="cuDNN", op_class=op_class, in_words=words)

@@ -2,7 +2,7 @@
 
 2.x::
 
-    cutlass[_<cc>]_[wmma_](tensorop|simt)_[<out>_]<acc>[<mma>](gemm|fprop|dgrad|wgrad)[_words…][_<in>]
+    cutlass[_<cc>]_(tensorop|wmma[_tensorop]|simt)_[<out>_]<acc>[<mma>](gemm|fprop|dgrad|wgrad)[_words…][_<in>]
         _<M>x<N>_<K>x<stages>_<layout>[_align<elements>]
 
     <acc> is s, h, d, i, c, …; a tensorop s1688 without a type is TF32. ``relu`` is the name of an epilogue slot that
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _TYPE = r"bf16|f16|tf32|f32|f64|s8|u8|s4|u4|s32|e4m3|e5m2|cf32|cf64"
 _V2 = re.compile(
-    rf"""cutlass (?:_(?P<cc>[0-9]{{2,3}}))? _(?P<wmma>wmma_)? (?P<unit>tensorop|simt) (?:_(?P<out>{_TYPE}))?
+    rf"""cutlass (?:_(?P<cc>[0-9]{{2,3}}))? _(?P<unit>wmma_tensorop|wmma|tensorop|simt) (?:_(?P<out>{_TYPE}))?
     _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|fprop|dgrad|wgrad)
     (?P<words>(?:_[a-z0-9]{{1,24}}){{0,6}}?)
     _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}}) _(?P<k>[0-9]{{1,4}})x(?P<stages>[0-9]{{1,2}})
@@ -44,16 +44,17 @@ _V2 = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _V3 = re.compile(
-    r"""cutlass3x _(?P<arch>sm[0-9]{2,3}) _(?P<unit>[a-z]{1,24})
-    _(?:(?P<letter>[a-z]{1,2}) (?:(?P<mma>[0-9]{1,4}x[0-9]{1,4}x[0-9]{1,4}) (?P<tf32>tf32)? [a-z0-9]{0,8}?)?)?
-    (?P<op>gemm|fprop|dgrad|wgrad) (?:_(?:grouped|planar_complex))?
+    r"""cutlass3x _(?P<arch>sm[0-9]{2,3})[a-z]? _(?P<unit>[a-z]{1,24})
+    _(?:[a-z]{1,2}? (?P<mma>[0-9]{1,4}x[0-9]{1,4}x[0-9]{1,4}) (?P<tf32>tf32)?)? [a-z0-9]{0,8}?
+    (?P<op>gemm|fprop|dgrad|wgrad) (?:_(?:grouped|planar_complex|block_scaled))?
     _(?P<a>[a-z0-9]{2,32})_(?P<b>[a-z0-9]{2,32})_(?P<acc>[a-z0-9]{2,8})_(?P<c>[a-z0-9]{2,8})_(?P<d>[a-z0-9]{2,8})
     _(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4}) (?:_(?P<cluster>[0-9]{1,2}x[0-9]{1,2}x[0-9]{1,2}))?
-    _(?P<stages>[0-9]{1,2}) _(?P<layout>[nt]{3}|nhwc|ndhwc) (?:_align(?P<align>[0-9]{1,3}))?
+    _(?P<stages>[0-9]{1,2}) (?:_vs[0-9]{1,3})? _(?P<layout>[nt]{3}|nhwc|ndhwc) (?:_align(?P<align>[0-9]{1,3}))?
     (?P<words>(?:_[A-Za-z0-9]{1,32}){0,16})""",
     re.ASCII | re.VERBOSE,
 )
 _TEMPLATE = re.compile(r"cutlass::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)
+_IS_CONV = re.compile(r"cutlass::conv::|fprop|dgrad|wgrad", re.ASCII)
 _ARCH = re.compile(r"cutlass::arch::Sm([0-9]{2,3})", re.ASCII)
 _ACTIVATIONS = ("bias", "relu", "gelu", "silu", "sigmoid", "tanh", "hswish")
 _SCHEDULES = {
@@ -144,15 +145,17 @@ def _version_3(name: str, found: re.Match[str]) -> Identity:
 
 
 def _template(symbol: Symbol) -> Identity | None:
-    """A kernel that was instantiated by hand: class and architecture, which are spelled out, and no more."""
+    """A kernel instantiated by hand, or a name cut short: class and architecture, which are spelled out."""
     if not _TEMPLATE.match(symbol.path) and "cutlass::gemm::" not in symbol.text:
         return None
-    is_conv, is_gemm = "cutlass::conv::" in symbol.text, "cutlass::gemm::" in symbol.text
+    is_conv, is_gemm = bool(_IS_CONV.search(symbol.text)), "gemm" in symbol.text.lower()
     op_class = "conv" if is_conv else "gemm" if is_gemm else "other"
     arch = f"sm{found[1]}" if (found := _ARCH.search(symbol.text)) else None
     identity = Identity(symbol.name, family="cutlass", library="CUTLASS", arch=arch, op_class=op_class)
     noun = {"conv": "convolution", "gemm": "GEMM", "other": "kernel"}[op_class]
-    return told(identity, f"CUTLASS {noun}{made_for(arch)}", "instantiated as a C++ template")
+    return told(
+        identity, f"CUTLASS {noun}{made_for(arch)}", "tile and types are not in the name, or not in a known form"
+    )
 
 
 def _operand(token: str) -> str | None:

@@ -22,7 +22,7 @@ def gemm_tile_MN(identity: Identity) -> tuple[int, int] | None:  # noqa: N802 - 
         return None
     first, second, _ = identity.tile
     if identity.family == "nvjet":
-        return second, first
+        return (second, first) if len(identity.layout or "") == 3 else None  # noqa: PLR2004 - the form that was checked
     if identity.family not in _COLUMN_MAJOR:
         return None
     layout = (identity.layout or "").replace("_", "")

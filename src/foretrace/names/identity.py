@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from foretrace.names.words import joined, stage_words, tile_words
 
-_INDUCTOR_ID = re.compile(r"_[0-9]+\Z", re.ASCII)
+_INDUCTOR_ID = re.compile(r"_[0-9]+(?:_[0-9cde]+)?\Z", re.ASCII)
 _SHOWS_TILE = frozenset({"gemm", "conv"})
 
 

@@ -12,9 +12,12 @@ There is no official grammar; this one was read from public traces and checked a
             Avec<block><type>, Bvec<block><type>: a scale every <block> elements; the scales' type, not the data's
     ABC     transpose of A, of B, and the layout of the output
 
-A name of another form (``mma`` kernels of consumer Blackwell, a name cut short) is still known as a GEMM, with what its
-first and last words say. The architecture is written since cuBLAS 13. Before, ``coop`` gives away Hopper (those
-warpgroups exist for WGMMA only) and ``2cta`` Blackwell.
+Consumer Blackwell (sm120, sm121) has a form of its own, of which only these parts are sure::
+
+    nvjet_<smXX>_<types>_mma_<M>x<N>x<K>[_words…]_<layout, 4 letters>
+
+A name cut short is still known as a GEMM, with what its first and last words say. The architecture is written since
+cuBLAS 13. Before, ``coop`` gives away Hopper (those warpgroups exist for WGMMA only) and ``2cta`` Blackwell.
 """
 
 from __future__ import annotations
@@ -35,9 +38,10 @@ _NAME = re.compile(
     _(?P<c1>[0-9]{1,2})x(?P<c2>[0-9]{1,2}) (?P<flags>(?:_[A-Za-z0-9]{1,32}){0,16}?) _(?P<layout>[NT]{3})""",
     re.ASCII | re.VERBOSE,
 )
-_OTHER = re.compile(
-    r"nvjet(?:_(?P<arch>sm[0-9]{2,3}))?_(?P<types>[hstdqro]{5}|[hstdqro]{3})_(?P<words>\w{0,200})", re.ASCII
+_MMA_FORM = re.compile(
+    r"mma_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4})_(?P<words>\w{1,160})_(?P<layout>[NT]{4})", re.ASCII
 )
+_OTHER = re.compile(r"nvjet(?:_(?P<arch>sm[0-9]{2,3}))?_(?P<types>[a-z]{5}|[a-z]{3})_(?P<words>\w{0,200})", re.ASCII)
 _LAYOUT = re.compile(r"(?:\A|_)([NT]{3})\Z", re.ASCII)
 _DTYPES = {"h": "f16", "t": "bf16", "s": "f32", "d": "f64", "q": "fp8", "r": "fp8", "o": "fp4"}
 _FLAG_WORDS = {
@@ -88,7 +92,10 @@ def _other(symbol: Symbol) -> Identity | None:
     if not found:
         return None
     a, b, acc, out = _operands(found["types"])
-    layout = _LAYOUT.search(found["words"])
+    mma = _MMA_FORM.fullmatch(found["words"])
+    layout = mma["layout"] if mma else None
+    if layout is None and (last := _LAYOUT.search(found["words"])):
+        layout = last[1]
     identity = Identity(
         symbol.name,
         family="nvjet",
@@ -98,10 +105,12 @@ def _other(symbol: Symbol) -> Identity | None:
         in_dtype=a if a == b else None,
         acc_dtype=acc,
         out_dtype=out,
-        layout=layout[1] if layout else None,
+        tile=(int(mma["m"]), int(mma["n"]), int(mma["k"])) if mma else None,
+        layout=layout,
         split_k=True if "splitK" in found["words"].split("_") else None,
     )
-    return told(identity, f"cuBLASLt GEMM{made_for(found['arch'])}", "the rest of the name is of no known form")
+    rest = None if mma else "the rest of the name is of no known form"
+    return told(identity, f"cuBLASLt GEMM{made_for(found['arch'])}", rest)
 
 
 def _operands(types: str) -> tuple[str | None, str | None, str | None, str | None]:

@@ -36,6 +36,7 @@ _TENSILE = re.compile(
     MT(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4})(?P<rest>\w*)""",
     re.ASCII | re.VERBOSE,
 )
+_ONE_TYPE = re.compile(r"([SDHBCZ])B(H?)", re.ASCII)
 _TYPE = re.compile(r"F8|B8|I8|[SDHBCZIX]", re.ASCII)
 _TYPES = {
     "S": "f32",
@@ -108,7 +109,13 @@ def _tensile(symbol: Symbol) -> Identity | None:
 
 
 def _tensile_types(word: str) -> tuple[str | None, str | None, str | None]:
-    """Operand, output and compute of ``BBS``; one letter (``SB``: single, uses beta) stands for all three."""
+    """Operand, output and compute of ``BBS``; one letter (``SB``: single, uses beta) stands for all three.
+
+    ``HBH`` is the old spelling of f16 that accumulates in high precision.
+    """
+    if old := _ONE_TYPE.fullmatch(word):
+        one = _TYPES[old[1]]
+        return one, one, "f32" if old[2] else one
     letters = [letter for letter in _TYPE.findall(word) if letter]
     if len(letters) >= 3:  # noqa: PLR2004 - operand, output, compute
         operand, out, compute = (_TYPES[letter] for letter in letters[:3])

@@ -30,7 +30,7 @@ _NAME = re.compile(
     (?:_(?P<out>{_TYPE}))?
     _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|cudnn) (?:_(?P<in>{_TYPE}))? (?P<winograd>_winograd)?
     _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}}) (?P<words>(?:_[A-Za-z0-9]{{1,24}}){{0,10}}?)
-    (?:_stages_(?P<k>[0-9]{{1,4}})x(?P<stages>[0-9]{{1,2}}))? _(?P<layout>[nt]{{2}}) (?:_v[0-9]{{1,2}})?""",
+    (?:_stages_(?P<k>[0-9]{{1,4}})x(?P<stages>[0-9]{{1,2}}))? (?:_(?P<layout>[nt]{{2}}))? (?:_v[0-9]{{1,2}})?""",
     re.ASCII | re.VERBOSE,
 )
 _ARCHS = {

@@ -47,7 +47,7 @@ class Symbol:
 def read_symbol(name: str) -> Symbol:
     """Take a kernel name apart; a name that is no C++ symbol is its own path."""
     text = _demangle(name) if name.startswith("_Z") else name
-    text = _ANONYMOUS.sub("", text)
+    text = _ANONYMOUS.sub("", text).removesuffix("...")  # tables cut long names short
     path, args = _split(text)
     return Symbol(name, text, path, args)
 
@@ -66,7 +66,7 @@ def _demangle(name: str) -> str:
 def _mangled_words(name: str) -> str:
     """The identifiers in a mangled name that has lambdas, which the demangler cannot read.
 
-    ``_ZN2at6native1fIZ…15cos_kernel_cuda…`` → ``at::native::f<cos_kernel_cuda, …>``: enough to know the kernel, and
+    ``_ZN2at6native1fIZ…15cos_kernel_cuda…`` → ``at::native::f<cos_kernel_cuda …>``: enough to know the kernel, and
     no types, because back-references are not followed. A name in which nothing can be read is kept.
     """
     path: list[str] = []
@@ -83,7 +83,7 @@ def _mangled_words(name: str) -> str:
             at = end
         else:
             at = found.end()
-    return f"{'::'.join(path)}<{', '.join(inner)}>" if path else name
+    return f"{'::'.join(path)}<{' '.join(inner)}>" if path else name
 
 
 def _split(text: str) -> tuple[str, tuple[str, ...]]:

@@ -4,36 +4,51 @@ from __future__ import annotations
 
 # Names of more than one word, without "_backward", "_forward" and the like, which are put to the op before them.
 _NAMES = """
-as_strided avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_max_pool2d affine_grid_generator alias_copy
-batch_norm binary_cross_entropy binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or bitwise_xor
-bitwise_left_shift bitwise_right_shift broadcast_in_dim broadcast_to clamp_max clamp_min constant_pad_nd
-convert_element_type count_nonzero cross_entropy cross_entropy_loss ctc_loss device_put diagonal_copy diagonal_scatter
-embedding_bag embedding_dense empty_like empty_strided expand_copy flash_attention flex_attention floor_divide
-full_like grid_sampler_2d grid_sampler_3d group_norm huber_loss index_add index_copy index_fill index_put index_select
-inductor_lookup_seed inductor_random inductor_randint inductor_seed inductor_seeds instance_norm kl_div layer_norm
-leaky_relu less_equal lift_fresh_copy local_scalar_dense log_sigmoid log_softmax logical_and logical_not logical_or
-logical_xor masked_fill masked_scatter max_pool2d max_pool2d_with_indices max_pool3d_with_indices mse_loss nan_to_num
-native_batch_norm native_dropout native_group_norm native_layer_norm new_empty new_empty_strided new_full new_ones
-new_zeros nll_loss nll_loss2d not_equal one_hot ones_like permute_copy pixel_shuffle pixel_unshuffle rand_like
-randint_like randn_like reflection_pad1d reflection_pad2d repeat_interleave replication_pad2d rms_norm scalar_tensor
-scaled_dot_product_attention scatter_add scatter_reduce select_copy select_scatter slice_copy slice_scatter
-smooth_l1_loss split_with_sizes split_with_sizes_copy squeeze_copy std_mean tensor_split triu_indices tril_indices
-true_divide unsqueeze_copy upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d
-upsample_nearest3d upsample_trilinear3d var_mean view_as view_as_complex view_as_real view_copy zeros_like
-greater_equal bucketize_with_sorter cummax_helper associative_scan run_and_save_rng_state graphsafe_run_with_rng_state
-all_reduce all_gather_into_tensor reduce_scatter_tensor all_to_all_single wait_tensor triton_kernel_wrapper_mutation
-triton_kernel_wrapper_functional auto_functionalized auto_functionalized_v2
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+adaptive_max_pool3d affine_grid_generator alias_copy all_gather_into_tensor all_reduce all_to_all_single alpha_dropout
+as_strided as_strided_copy as_strided_scatter associative_scan auto_functionalized auto_functionalized_v2 avg_pool1d
+avg_pool2d avg_pool3d batch_norm bessel_i0 bessel_i1 bessel_j0 bessel_j1 binary_cross_entropy
+binary_cross_entropy_with_logits bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
+block_diag broadcast_in_dim broadcast_to bucketize_with_sorter channel_shuffle clamp_max clamp_min column_stack
+conj_physical constant_pad_nd conv_depthwise3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
+convert_element_type copy_strided cosine_similarity count_nonzero cross_entropy cross_entropy_loss ctc_loss
+cummax_helper detach_copy device_put diag_embed diagonal_copy diagonal_scatter embedding_bag embedding_dense
+embedding_renorm empty_like empty_permuted empty_strided erf_inv expand_as expand_copy feature_dropout flash_attention
+flex_attention float_power floor_divide fractional_max_pool2d fractional_max_pool3d frobenius_norm full_like
+graphsafe_run_with_rng_state greater_equal grid_sampler grid_sampler_2d grid_sampler_3d group_norm huber_loss
+index_add index_copy index_fill index_put index_reduce index_select inductor_lookup_seed inductor_randint
+inductor_random inductor_seed inductor_seeds instance_norm kl_div l1_loss layer_norm leaky_relu less_equal lift_fresh
+lift_fresh_copy local_scalar_dense log_normal log_sigmoid log_softmax logical_and logical_not logical_or logical_xor
+masked_fill masked_scatter masked_select matrix_exp matrix_power max_pool1d max_pool2d max_pool2d_with_indices
+max_pool3d max_pool3d_with_indices max_unpool2d max_unpool3d mse_loss multi_margin_loss nan_to_num narrow_copy
+native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm native_norm new_empty
+new_empty_strided new_full new_ones new_zeros nll_loss nll_loss2d not_equal one_hot ones_like pad_sequence
+pairwise_distance permute_copy pin_memory pixel_shuffle pixel_unshuffle poisson_nll_loss rand_like randint_like
+randn_like reduce_scatter_tensor reflection_pad1d reflection_pad2d reflection_pad3d repeat_interleave
+replication_pad1d replication_pad2d replication_pad3d reshape_as resolve_neg rms_norm row_stack run_and_save_rng_state
+scalar_tensor scaled_dot_product_attention scatter_add scatter_reduce segment_reduce select_copy select_scatter
+shift_left shift_right_arithmetic slice_copy slice_inverse slice_scatter smooth_l1_loss soft_margin_loss split_copy
+split_with_sizes split_with_sizes_copy squeeze_copy std_mean sum_to_size t_copy tensor_split to_dense transpose_copy
+triangular_solve tril_indices triplet_margin_loss triton_kernel_wrapper_functional triton_kernel_wrapper_mutation
+triu_indices true_divide type_as unbind_copy unfold_copy unique_consecutive unsafe_chunk unsafe_split
+unsafe_split_with_sizes unsqueeze_copy upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
+upsample_nearest2d upsample_nearest3d upsample_trilinear3d value_selecting_reduction var_mean view_as view_as_complex
+view_as_complex_copy view_as_real view_as_real_copy view_copy view_of wait_tensor xor_sum zeros_like
 """
 _PRIVATE_NAMES = """
-adaptive_avg_pool2d adaptive_avg_pool3d addmm_activation batch_norm_with_update cdist_forward chunk_cat
-efficient_attention embedding_bag flash_attention fused_adagrad fused_adam fused_adamw fused_dropout fused_rms_norm
-fused_sgd grouped_mm int_mm local_scalar_dense log_softmax masked_softmax native_batch_norm_legit
-native_batch_norm_legit_functional native_batch_norm_legit_no_training prelu_kernel reshape_alias reshape_copy
-safe_softmax scaled_dot_product_efficient_attention scaled_dot_product_flash_attention
-scaled_dot_product_cudnn_attention scaled_grouped_mm scaled_mm to_copy unsafe_index unsafe_index_put
-unsafe_masked_index unsafe_masked_index_put_accumulate unsafe_view upsample_bicubic2d_aa upsample_bilinear2d_aa
-upsample_nearest_exact1d upsample_nearest_exact2d weight_int4pack_mm weight_int8pack_mm weight_norm
-weight_norm_interface
+adaptive_avg_pool2d adaptive_avg_pool3d add_relu addmm_activation amp_foreach_non_finite_check_and_unscale
+amp_update_scale batch_norm_with_update cdist cdist_forward chunk_cat conv_depthwise2d ctc_loss cummax_helper
+cummin_helper efficient_attention embedding_bag embedding_bag_dense embedding_bag_forward_only euclidean_dist
+flash_attention fused_adagrad fused_adam fused_adamw fused_dropout fused_rms_norm fused_sgd grouped_mm
+histogramdd_bin_edges index_put_impl int_mm lazy_clone local_scalar_dense log_softmax masked_scale masked_softmax
+mixed_dtypes_linear native_batch_norm_legit native_batch_norm_legit_functional native_batch_norm_legit_no_training
+philox_normal philox_uniform pin_memory prelu_kernel reshape_alias reshape_alias_copy reshape_copy safe_softmax
+scaled_dot_product_attention_math scaled_dot_product_cudnn_attention scaled_dot_product_efficient_attention
+scaled_dot_product_flash_attention scaled_dot_product_fused_attention_overrideable scaled_grouped_mm
+scaled_grouped_mm_v2 scaled_mm scaled_mm_v2 segment_reduce standard_gamma standard_gamma_grad to_copy unsafe_index
+unsafe_index_put unsafe_masked_index unsafe_masked_index_put_accumulate unsafe_view upsample_bicubic2d_aa
+upsample_bilinear2d_aa upsample_nearest_exact1d upsample_nearest_exact2d upsample_nearest_exact3d weight_int4pack_mm
+weight_int8pack_mm weight_norm weight_norm_differentiable weight_norm_interface
 """
 _TAILS = (("backward", "data"), ("backward",), ("forward",))
 _KNOWN = frozenset(_NAMES.split()) | {f"_{name}" for name in _PRIVATE_NAMES.split()}
@@ -63,7 +78,7 @@ def split_ops(joined: str) -> tuple[str, ...]:
 
 def _end_of_name(words: list[str], start: int, prefix: str) -> int:
     if prefix and words[start] == "foreach":
-        return min(start + 2, len(words))
+        return _end_of_name(words, start + 1, "") if start + 1 < len(words) else len(words)
     if words[start] not in _STARTS:
         return start + 1
     for end in range(min(start + _LONGEST, len(words)), start + 1, -1):

@@ -1,8 +1,9 @@
 """XMMA kernels: GEMMs of cuBLAS and TensorRT, convolutions of cuDNN; read from many names.
 
-There is no public grammar::
+There is no public grammar. That the second type is the output shows in ``i8f32_i8i32``, the first type of ``tf32f32``
+in that it is stored as f32::
 
-<arch>_xmma_gemm_<A><B>_<D><acc>_<scalar>_<ab>_<d>_tilesize<M>x<N>x<K>[_stage<n>][_warpsize…|_warpgroupsize…]
+<arch>_xmma_gemm_<A><D>_<B><acc>_<scalar>_<ab>_<d>_tilesize<M>x<N>x<K>[_stage<n>][_warpsize…|_warpgroupsize…]
     [_g<groups>][_tensor<M>x<N>x<K>][_words…]
 <arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<types as above>_<in><weights>_<out>_tilesize…
 
@@ -27,12 +28,13 @@ _TYPE = r"bf16|f16|tf32|f32|f64|e4m3|e5m2|i8|u8|i32|cf32|cf64"
 _NAME = re.compile(
     rf"""(?P<arch>sm[0-9]{{2,3}})_xmma_(?P<op>gemm|fprop|dgrad|wgrad) (?:_implicit_gemm)?
     (?:_(?:indexed|interior|strided)(?:_[a-z]{{1,16}})?)?
-    _(?P<a>{_TYPE})(?P<b>{_TYPE})_(?P<d>{_TYPE})(?P<acc>{_TYPE})_(?:{_TYPE})
+    _(?P<a>{_TYPE})(?P<d>{_TYPE})_(?P<b>{_TYPE})(?P<acc>{_TYPE})_(?:{_TYPE})
     _(?P<layout>[a-z]{{2,16}}_[a-z]{{1,8}})
     _tilesize(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}})x(?P<k>[0-9]{{1,4}}) (?:_stage(?P<stages>[0-9]{{1,2}}))?
     (?P<words>(?:_[A-Za-z0-9]{{0,32}}){{0,24}})""",
     re.ASCII | re.VERBOSE,
 )
+_START = re.compile(r"(?P<arch>sm[0-9]{2,3})_xmma_(?P<op>gemm|fprop|dgrad|wgrad)_", re.ASCII)
 _TENSOR = re.compile(r"_tensor([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})", re.ASCII)
 _CONVOLUTIONS = {"fprop": "forward", "dgrad": "input-gradient", "wgrad": "weight-gradient"}
 _WEIGHTS = re.compile(r"(?:krsc|kcrs|kctrs|ktrsc)\Z", re.ASCII)
@@ -42,10 +44,10 @@ def parse(symbol: Symbol) -> Identity | None:
     """Decode an XMMA name, or ``None``."""
     found = _NAME.fullmatch(symbol.path)
     if not found:
-        return None
+        return _cut_short(symbol)
     is_conv = found["op"] != "gemm"
     a, b = from_token(found["a"]), from_token(found["b"])
-    in_dtype = _operands(a, b, found["d"])
+    in_dtype = "tf32" if {a, b} == {"f32", "tf32"} else a if a == b else None
     words, arch = found["words"], found["arch"]
     identity = Identity(
         symbol.name,
@@ -72,11 +74,14 @@ def parse(symbol: Symbol) -> Identity | None:
     )
 
 
-def _operands(a: str | None, b: str | None, d: str) -> str | None:
-    """The type in the arithmetic; f32 beside a tf32 anywhere means that fp32 data go in as TF32."""
-    if {a, b} <= {"f32", "tf32"} and "tf32" in {a, b, d}:
-        return "tf32"
-    return a if a == b else None
+def _cut_short(symbol: Symbol) -> Identity | None:
+    """A name without its tile: class and architecture are still said."""
+    found = _START.match(symbol.path)
+    if not found:
+        return None
+    op_class = "gemm" if found["op"] == "gemm" else "conv"
+    identity = Identity(symbol.name, family="xmma", arch=found["arch"], op_class=op_class)
+    return told(identity, f"XMMA {'GEMM' if op_class == 'gemm' else 'convolution'}{made_for(found['arch'])}")
 
 
 def _library(words: str, *, is_conv: bool) -> str | None:

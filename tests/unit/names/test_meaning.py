@@ -120,6 +120,17 @@ def test_the_contracts_example() -> None:
         # copies and sets
         ("Memcpy PtoP (Device -> Device)", "op_class", "copy"),
         ("Memset (Unknown)", "op_class", "fill"),
+        # the accumulator of Tensile's old HBH is wider than its type
+        ("Cijk_Alik_Bljk_HBH_MT128x128x64_MI32x32x8x1_SE_K1", "acc_dtype", "f32"),
+        # consumer Blackwell's form of nvjet
+        ("nvjet_sm121_hsh_mma_128x208x64_2_32x104x64_tmaAB_bz_NNNN", "tile", (128, 208, 64)),
+        ("nvjet_sm120_biu_mma_256x128x64_tmaAB_NNNN", "in_dtype", None),
+        # names that a table cut short
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm...", "op_class", "gemm"),
+        ("ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f...", "tile", (64, 64, None)),
+        ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nh...", "op_class", "conv"),
+        ("void at::native::vectorized_elementwise_kernel<4, at...", "op_class", "pointwise"),
+        ("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tupl...", "op_class", "gemm"),
         # another form of nvjet, and one cut short, are still GEMMs
         ("nvjet_sm120_tst_mma_128x192x64_3_64x96x64_tmaAB_bz_TNT", "op_class", "gemm"),
         ("nvjet_sm90_tst_256x128_64x4_1x", "tile", None),

@@ -28,6 +28,7 @@ from foretrace.names.symbol import read_symbol
         ("void f<4, cut::sho", "f", ("4", "cut::sho")),
         ("_ZN2at6native1fILi4EfEEvi", "at::native::f", ("4", "float")),
         ("_ZN2at6native1fILi4", "at::native::f", ()),  # cut short
+        ("void f<a, b...", "f", ("a", "b")),
         ("_ZQ", "_ZQ", ()),
     ],
 )

@@ -133,11 +133,12 @@ def test_sass(arch, owner, operand, tile, sliced, pipeline, layout) -> None:  # 
         [
             ("bf16bf16_bf16f32_f32", "bf16", "f32", "bf16"),
             ("f16f16_f16f16_f16", "f16", "f16", "f16"),
-            ("f16f16_f32f32_f32", "f16", "f32", "f32"),
+            ("f16f32_f16f32_f32", "f16", "f32", "f32"),
             ("f32f32_tf32f32_f32", "tf32", "f32", "f32"),
             ("f32f32_f32f32_f32", "f32", "f32", "f32"),
             ("i8i8_i8i32_f32", "int8", "int32", "int8"),
-            ("e4m3e4m3_bf16f32_f32", "fp8", "f32", "bf16"),
+            ("e4m3bf16_e4m3f32_f32", "fp8", "f32", "bf16"),
+            ("i8f32_i8i32_f32", "int8", "int32", "f32"),
         ]
     ),
     tile=st.tuples(SIDE, SIDE, K),
