@@ -1,0 +1,134 @@
+"""The answer in two or three sentences: the verdict first, then what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from foretrace.diff.rows import bare
+from foretrace.diff.statistics import FEWEST_STEPS
+from foretrace.units import duration, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from foretrace.diff.records import Change, Side, Status, Steps
+
+_NAMED = 3
+"""Fusions that are named; more are counted."""
+
+
+def sentence(
+    steps: Steps, changes: Sequence[Change], why_not: Sequence[str], sides: tuple[Side, Side], *, judged: bool
+) -> str:
+    """What `Diff.sentence` says."""
+    parts = [_verdict(steps, why_not, sides, judged=judged), *_changes(changes), *_left_out(sides)]
+    return " ".join(parts)
+
+
+def duration_pair(before_ns: float, after_ns: float) -> str:
+    """``233 → 206 µs``; both units where they differ."""
+    before, after = duration(before_ns), duration(after_ns)
+    same_unit = before.rpartition(" ")[2] == after.rpartition(" ")[2]
+    return f"{before.rpartition(' ')[0] if same_unit else before} → {after}"
+
+
+def signed_percent(ratio: float) -> str:
+    """``−12 %``, ``+0.3 %``, ``0.0 %``: the change that a ratio means."""
+    change = round(100 * (ratio - 1), 1)
+    if abs(change) >= 10:  # noqa: PLR2004 - two digits say enough
+        change = float(round(change))
+        return f"{'+' if change > 0 else '−'}{abs(change):.0f} %"
+    return f"{'+' if change > 0 else '−' if change < 0 else ''}{abs(change):.1f} %"
+
+
+def _verdict(steps: Steps, why_not: Sequence[str], sides: tuple[Side, Side], *, judged: bool) -> str:
+    if steps.before_ns is None or steps.after_ns is None or not (steps.before_ns or steps.after_ns):
+        return f"{_not_comparable(why_not, judged=judged)}Neither run has GPU work to compare."
+    times = f"{duration_pair(steps.before_ns, steps.after_ns)} a step"
+    if steps.ratio is not None:
+        times += f" ({signed_percent(steps.ratio)})"
+    if not judged:
+        return f"{_not_comparable(why_not, judged=False)}On the GPU {times}, without a verdict."
+    if steps.significant:
+        return f"{_not_comparable(why_not, judged=True)}{steps.verdict.capitalize()} on the GPU: {times}."
+    return (
+        f"{_not_comparable(why_not, judged=True)}Inconclusive on the GPU: {times}, {_why_inconclusive(steps, sides)}."
+    )
+
+
+def _not_comparable(why_not: Sequence[str], *, judged: bool) -> str:
+    if not why_not:
+        return ""
+    return f"{'Compared anyway' if judged else 'Not comparable'}: {'; '.join(why_not)}. "
+
+
+def _why_inconclusive(steps: Steps, sides: tuple[Side, Side]) -> str:
+    floor = f"{100 * steps.floor:g} %"
+    if steps.interval is not None and max(steps.interval[1], 1 / steps.interval[0]) <= 1 + steps.floor:
+        return f"within the {floor} by which two runs differ anyway"
+    if min(side.steps for side in sides) < FEWEST_STEPS:
+        fewest = min(side.steps for side in sides)
+        return f"and {plural(fewest, 'step')} a side cannot tell ({FEWEST_STEPS} could)"
+    return f"not clearly more than the {floor} by which two runs differ anyway"
+
+
+def _changes(changes: Sequence[Change]) -> Iterator[str]:
+    yield from _merged([c for c in changes if c.status in {"fused", "split"}])
+    count = Counter(change.status for change in changes)
+    phrases: tuple[tuple[Status, str], ...] = (
+        ("same", "the same byte for byte"),
+        ("variant", "replaced by another for the same work"),
+        ("added", "added"),
+        ("removed", "removed"),
+    )
+    said = [f"{'is' if count[s] == 1 else 'are'} {phrase}" for s, phrase in phrases if count[s]]
+    numbers = [count[s] for s, _ in phrases if count[s]]
+    if said:
+        first, *rest = zip(numbers, said, strict=True)
+        yield ", ".join([f"{plural(first[0], 'kernel')} {first[1]}", *(f"{n} {phrase}" for n, phrase in rest)]) + "."
+    for status, how in (("same", "though its kernel is the same"), ("variant", "as {new} instead of {old}")):
+        moved = [c for c in changes if c.status == status and c.significant]
+        if moved:
+            yield _largest(max(moved, key=lambda c: abs(c.change_ns)), how)
+
+
+def _merged(merged: Sequence[Change]) -> Iterator[str]:
+    for change in merged[:_NAMED]:
+        fused = change.status == "fused"
+        many, single = (change.before_op, change.after_short) if fused else (change.after_op, change.before_short)
+        names = _joined([bare(op) if op else "another kernel" for op in many])
+        verb = "does" if fused else "did"
+        how = ", as their order suggests" if change.inferred else ""
+        yield f"One kernel, {single[0]}, {verb} the work of {names}{how}: {_effect(change)}."
+    if len(merged) > _NAMED:
+        yield f"{len(merged) - _NAMED} more are fused or split."
+
+
+def _effect(change: Change) -> str:
+    if not change.change_ns:
+        return "it costs the same"
+    fused, cheaper = change.status == "fused", change.change_ns < 0
+    verb = ("saves" if cheaper else "costs") if fused else ("the split saves" if cheaper else "the split costs")
+    return f"{verb} {duration(abs(change.change_ns))}"
+
+
+def _largest(change: Change, how: str) -> str:
+    what = change.op or "kernel"
+    if change.module:
+        what += f" in {change.module}"
+    told = how.format(new=change.after_short[0], old=change.before_short[0])
+    direction = "more" if change.change_ns > 0 else "less"
+    return f"One {what} takes {duration(abs(change.change_ns))} {direction}, {told}."
+
+
+def _left_out(sides: tuple[Side, Side]) -> Iterator[str]:
+    for side in sides:
+        if side.left_out:
+            yield f"Left out of {side.label}: {_joined(side.left_out)} ({side.left_out_why})."
+        if side.trials:
+            yield f"Set apart in {side.label}: {plural(side.trials, 'trial run')} of the autotuner."
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
