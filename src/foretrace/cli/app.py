@@ -42,7 +42,8 @@ DEFAULTS = Parameter(negative="", show_default=_worth_a_word)
 """For every parameter: a flag has no ``--no-flag`` twin, and "off" or "none" is not shown as a default."""
 
 _INTERRUPTED = 130
-_ASCII = str.maketrans({"µ": "u", "×": "x", "·": "-", "–": "-", "−": "-", "→": "->", "…": "...", "≪": "<<", "²": "2"})
+_ASCII = str.maketrans({**dict(zip("µ×·–−²└─│╭╮╰╯", "ux---2+-|++++", strict=True)), "→": "->", "…": "...", "≪": "<<"})
+"""The nearest ASCII for the signs that foretrace itself writes."""
 
 
 def app() -> App:

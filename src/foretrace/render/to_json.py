@@ -11,9 +11,9 @@ from foretrace.render.safe import visible
 
 def to_json(record: object) -> str:
     """``record`` (dataclasses, mappings, sequences, NumPy scalars) as indented JSON with a final newline."""
-    text = msgspec.json.format(msgspec.json.encode(record, enc_hook=_plain), indent=2).decode()
-    # JSON already escapes C0 controls; `visible` writes the others as JSON's own \uXXXX
-    return "\n".join(visible(line) for line in text.split("\n")) + "\n"
+    # the encoder escapes C0 controls and writes no line breaks; `visible` writes the rest as JSON's own \uXXXX
+    text = visible(msgspec.json.encode(record, enc_hook=_plain).decode())
+    return msgspec.json.format(text, indent=2) + "\n"
 
 
 def _plain(value: object) -> object:

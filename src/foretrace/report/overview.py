@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from foretrace import units
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
 from foretrace.report.kernel_table import kernel_table
 from foretrace.report.op_table import op_table
 from foretrace.report.selection import EVERYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from foretrace.readings import Answer
     from foretrace.report.document import Block
@@ -48,7 +49,7 @@ def overview(run: Run, answers: Sequence[Answer], selection: Selection = EVERYTH
     if table is not None:
         blocks.append(table)
     if "first" in by_question:
-        blocks.append(_do_first(by_question["first"]))
+        blocks += _do_first(by_question["first"])
     items = [
         Item(_brief(answer), f"--ask {answer.question}")
         for answer in answers
@@ -88,11 +89,23 @@ def _notes(run: Run, selection: Selection, said: str = "") -> list[Block]:
     return notes
 
 
-def _do_first(first: Answer) -> Block:
-    texts = [str(row["text"]) for row in first.evidence[:_FIRST] if row.get("text")]
-    if not texts:
-        return Sentence(first.sentence)
-    return Listing("Do first", tuple(Item(text) for text in texts), numbered=True)
+def _do_first(first: Answer) -> list[Block]:
+    rows = first.evidence[:_FIRST]
+    if not rows:
+        return [Sentence(first.sentence)]
+    items = tuple(Item(f"{row['advice']}{_saving(row)}", f"--ask {row['question']}") for row in rows)
+    beyond = first.sentence.removeprefix(rows[0]["advice"]).strip()
+    if rows[0].get("saves_ns") is not None:
+        beyond = beyond.partition(". ")[2]
+    return [Listing("Do first", items, numbered=True), *([Sentence(beyond)] if beyond else [])]
+
+
+def _saving(row: Mapping[str, Any]) -> str:
+    if row.get("saves_ns") is None:
+        return ""
+    share = row.get("share")
+    of_gpu = f" ({units.percent(share, 1)} of GPU time)" if share is not None and share < 1 else ""
+    return f" Saves up to {units.duration(row['saves_ns'])} a step{of_gpu}."
 
 
 def _brief(answer: Answer) -> str:

@@ -28,6 +28,10 @@ def run(built: Callable[..., Run]) -> Run:
     )
 
 
+_FUSE = {"advice": "Fuse them.", "saves_ns": 21_000, "share": 0.09, "question": "round_trips"}
+_PIN = {"advice": "Pin it.", "saves_ns": None, "share": None, "question": "copies"}
+
+
 def _answer(question: str, sentence: str) -> Answer:
     return Answer(question, f"{question}?", sentence)
 
@@ -38,7 +42,7 @@ def test_the_page_is_in_reading_order(run: Run) -> None:
         _answer("window", "Unheard-of 1 · 1 kernel. No steps were recorded."),
         _answer("idle", "The GPU sits idle for 12 µs."),
         _answer("bound", "Overhead-bound while profiled."),
-        Answer("first", "first?", "One thing.", evidence=({"text": "Fuse them."}, {"text": "Pin it."})),
+        Answer("first", "first?", "Fuse them. Saves up to 21.0 µs a step. MFU is 27 %.", evidence=(_FUSE, _PIN)),
     )
     blocks = overview(run, answers).blocks
     assert blocks[0] == Headline("Unheard-of 1 · 1 kernel")
@@ -47,9 +51,14 @@ def test_the_page_is_in_reading_order(run: Run) -> None:
     assert rest[0] == Sentence("Overhead-bound while profiled.")
     assert isinstance(rest[1], Table)
     assert rest[1].title == "On the GPU, over the whole trace"
-    assert rest[2] == Listing("Do first", (Item("Fuse them."), Item("Pin it.")), numbered=True)
-    assert rest[3] == Listing("Worth knowing", (Item("The GPU sits idle for 12 µs.", "--ask idle"),))
-    assert len(rest) == 4
+    to_do = (
+        Item("Fuse them. Saves up to 21.0 µs a step (9.00 % of GPU time).", "--ask round_trips"),
+        Item("Pin it.", "--ask copies"),
+    )
+    assert rest[2] == Listing("Do first", to_do, numbered=True)
+    assert rest[3] == Sentence("MFU is 27 %.")
+    assert rest[4] == Listing("Worth knowing", (Item("The GPU sits idle for 12 µs.", "--ask idle"),))
+    assert len(rest) == 5
 
 
 def test_nothing_to_do_is_a_sentence(run: Run) -> None:
@@ -60,8 +69,8 @@ def test_nothing_to_do_is_a_sentence(run: Run) -> None:
 
 def test_at_most_five_things_to_do(run: Run) -> None:
     """More than five is a list that nobody works through."""
-    evidence = tuple({"text": f"Thing {i}."} for i in range(8))
-    listing = overview(run, (Answer("first", "first?", "Many.", evidence=evidence),)).blocks[-1]
+    evidence = tuple({"advice": f"Thing {i}.", "question": "idle"} for i in range(8))
+    listing = overview(run, (Answer("first", "first?", "Thing 0.", evidence=evidence),)).blocks[-1]
     assert isinstance(listing, Listing)
     assert [item.text for item in listing.items] == ["Thing 0.", "Thing 1.", "Thing 2.", "Thing 3.", "Thing 4."]
 
