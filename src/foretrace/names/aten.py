@@ -16,7 +16,6 @@ A functor under ``LoadWithCast`` converts types found at run time, so the lambda
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from foretrace.names.aten_functor import TYPE, read_functor
@@ -26,6 +25,7 @@ from foretrace.names.identity import Identity
 from foretrace.names.words import dtype_words, joined
 
 if TYPE_CHECKING:
+    from foretrace.names.aten_kernels import Kind
     from foretrace.names.symbol import Symbol
 
 _CASTS_AT_RUN_TIME = re.compile(r"LoadWithCast|gpu_kernel_impl<", re.ASCII)
@@ -59,19 +59,32 @@ def parse(symbol: Symbol) -> Identity | None:
     return _by_name(symbol)
 
 
-def _identity(symbol: Symbol, op_class: str, words: str) -> Identity:
-    return Identity(symbol.name, family="aten", library="PyTorch", op_class=op_class, in_words=words)
-
-
-def _told(identity: Identity, *particulars: str | None) -> Identity:
-    """Behind the head come the types and what else there is to say."""
+def _identity(
+    symbol: Symbol,
+    op_class: str,
+    noun: str,
+    *particulars: str | None,
+    in_dtype: str | None = None,
+    acc_dtype: str | None = None,
+    out_dtype: str | None = None,
+) -> Identity:
+    """The record with its sentence: ``noun: a PyTorch (ATen) kernel; types; particulars``."""
     types = (
-        identity.in_dtype and f"{dtype_words(identity.in_dtype)} in",
-        identity.acc_dtype and f"{dtype_words(identity.acc_dtype)} arithmetic",
-        identity.out_dtype and f"{dtype_words(identity.out_dtype)} out",
+        in_dtype and f"{dtype_words(in_dtype)} in",
+        acc_dtype and f"{dtype_words(acc_dtype)} arithmetic",
+        out_dtype and f"{dtype_words(out_dtype)} out",
     )
     says = joined("a PyTorch (ATen) kernel", joined(*types, by=", ") or None, *particulars)
-    return replace(identity, in_words=f"{identity.in_words}: {says}")
+    return Identity(
+        symbol.name,
+        family="aten",
+        library="PyTorch",
+        op_class=op_class,
+        in_dtype=in_dtype,
+        acc_dtype=acc_dtype,
+        out_dtype=out_dtype,
+        in_words=f"{noun}: {says}",
+    )
 
 
 def _elementwise(symbol: Symbol) -> Identity:
@@ -79,18 +92,16 @@ def _elementwise(symbol: Symbol) -> Identity:
     functor = next((arg for arg in args if not arg.isdigit() and from_cpp(arg) is None), "")
     found = read_functor(functor)
     casts = any(_CASTS_AT_RUN_TIME.search(arg) for arg in args)
-    noun = found.op if found.op_class != "pointwise" else f"elementwise {found.op}"
-    identity = replace(
-        _identity(symbol, found.op_class, noun),
+    width = args[0] if "vectorized" in symbol.base and args[0].isdigit() else None
+    return _identity(
+        symbol,
+        found.op_class,
+        f"elementwise {found.op}" if found.op_class == "pointwise" else found.op,
+        width and f"{width} elements a load",
+        "types are converted at run time and are not in the name" if casts else None,
         in_dtype=None if casts else found.in_dtype,
         acc_dtype=found.acc_dtype,
         out_dtype=None if casts else found.out_dtype,
-    )
-    width = args[0] if "vectorized" in symbol.base and args[0].isdigit() else None
-    return _told(
-        identity,
-        width and f"{width} elements a load",
-        "types are converted at run time and are not in the name" if casts else None,
     )
 
 
@@ -99,14 +110,16 @@ def _reduce(symbol: Symbol) -> Identity:
     ops = _REDUCE_OPS.search(operator)
     op = plain_op(ops[1]) if ops else "reduction"
     types, out = _REDUCE_IN.search(operator), _REDUCE_OUT.search(operator)
-    identity = replace(
-        _identity(symbol, "reduction", f"reduction {op}"),
+    threads = next((arg for arg in symbol.args[:1] if arg.isdigit()), None)
+    return _identity(
+        symbol,
+        "reduction",
+        f"reduction {op}" if ops else op,
+        threads and f"up to {threads} threads a block",
         in_dtype=from_cpp(types[1]) if types else None,
         acc_dtype=from_cpp(ops[3]) if ops and ops[3] and op in {"mean", "sum"} else None,
         out_dtype=from_cpp(out[1]) if out else None,
     )
-    threads = symbol.args[0]
-    return _told(identity, f"up to {threads} threads a block" if threads.isdigit() else None)
 
 
 def _foreach(symbol: Symbol) -> Identity:
@@ -114,12 +127,11 @@ def _foreach(symbol: Symbol) -> Identity:
     dtype = next((dtype for found in _FOREACH_TYPE.findall(text) if (dtype := from_cpp(found))), None)
     if fused := _FUSED_OPTIMIZER.search(text):
         noun = f"fused optimizer {(fused[1] or fused[2]).lower()}"
-        identity = replace(_identity(symbol, "optimizer", noun), in_dtype=dtype)
-        return _told(identity, "one launch updates many tensors")
+        return _identity(symbol, "optimizer", noun, "one launch updates many tensors", in_dtype=dtype)
     op = _foreach_op(text)
     op_class = {"copy": "copy", "norm": "reduction"}.get(op, "optimizer")
-    identity = replace(_identity(symbol, op_class, f"foreach {op}"), in_dtype=dtype)
-    return _told(identity, "one launch works on many tensors, as optimizers and gradient clipping do")
+    many = "one launch works on many tensors, as optimizers and gradient clipping do"
+    return _identity(symbol, op_class, f"foreach {op}", many, in_dtype=dtype)
 
 
 def _foreach_op(text: str) -> str:
@@ -134,31 +146,34 @@ def _foreach_op(text: str) -> str:
 
 def _by_name(symbol: Symbol) -> Identity:
     base = symbol.base
-    # the generic launchers (distribution_…, elementwise over a named functor) are told by their own name first
-    text = " ".join(symbol.args)
-    kind = kind_of(base) or kind_of(text[:200])
+    # a launcher that says nothing (its functor does) is told by its arguments
+    kind = kind_of(base) or kind_of(" ".join(symbol.args)[:200])
     if kind is None:
-        return _told(_identity(symbol, "other", plain_op(base)))
+        return _identity(symbol, "other", plain_op(base))
+    noun = _noun(symbol, kind)
     types = [dtype for arg in symbol.args if (dtype := from_cpp(arg))]
-    named = dict(zip(kind.dtypes.split(), types, strict=False)) if kind.dtypes != "io" else {}
-    if kind.dtypes == "io" and types:
-        named = {"in": types[0], "out": types[0]}
-    noun = kind.noun
-    if kind.op_class == "softmax":
-        noun = _softmax_noun(symbol)
-    elif kind.op_class == "random" and (found := _DISTRIBUTION.search(f"{base} {text}")):
-        noun = f"random {found[1]}"
-    elif "backward" in base.lower() or "grad" in base.lower():
-        noun = f"{noun} backward"
-    if base.startswith("vectorized_layer_norm") and symbol.args[2:3] == ("true",):
-        noun = noun.replace("layer", "RMS")  # its third argument: RMS norm by the same kernel
-    identity = replace(
-        _identity(symbol, kind.op_class, noun),
+    named = dict(zip(kind.dtypes.split(), types, strict=False))
+    return _identity(
+        symbol,
+        kind.op_class,
+        noun,
+        base if noun == kind.noun else None,
         in_dtype=named.get("in"),
         acc_dtype=named.get("acc"),
         out_dtype=named.get("out"),
     )
-    return _told(identity, base if noun == kind.noun else None)
+
+
+def _noun(symbol: Symbol, kind: Kind) -> str:
+    base = symbol.base
+    if kind.op_class == "softmax":
+        return _softmax_noun(symbol)
+    if kind.op_class == "random" and (found := _DISTRIBUTION.search(f"{base} {' '.join(symbol.args)}")):
+        return f"random {found[1]}"
+    noun = kind.noun
+    if base.startswith("vectorized_layer_norm") and symbol.args[2:3] == ("true",):
+        noun = "RMS norm"  # its third argument: the same kernel without the mean
+    return f"{noun} backward" if "backward" in base.lower() or "grad" in base.lower() else noun
 
 
 def _softmax_noun(symbol: Symbol) -> str:

@@ -16,7 +16,7 @@ class Kind:
         pattern: Found in the function's own name.
         op_class: The class of the op.
         noun: What to call it.
-        dtypes: Which of the type arguments are in, out and accumulate; ``io`` = first is both, ``""`` = not told.
+        dtypes: What the leading type arguments are: ``in``, ``acc``, ``out``; ``""`` = not told.
     """
 
     pattern: re.Pattern[str]
@@ -59,7 +59,7 @@ KINDS = (
     _kind(r"conv_?depthwise|slow_conv|conv\dd|dw_conv", "conv", "depthwise convolution", "in"),
     _kind(r"im2col|col2im|vol2col|col2vol|transpose|copy|conj_phys", "copy", "copy", "in"),
     _kind(r"pool", "reduction", "pooling", "in"),
-    _kind(r"triu_tril", "pointwise", "triangle mask", "io"),
+    _kind(r"triu_tril", "pointwise", "triangle mask", "in"),
     _kind(r"arange|linspace|logspace|eye_|fill|zero_", "fill", "fill"),
     _kind(r"kernelHistogram|histc|bincount", "reduction", "histogram"),
     _kind(r"reduce|norm_kernel|lpnorm|cdist|renorm|segment_", "reduction", "reduction", "in"),

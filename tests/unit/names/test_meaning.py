@@ -126,6 +126,7 @@ def test_the_contracts_example() -> None:
         ("nvjet_sm121_hsh_mma_128x208x64_2_32x104x64_tmaAB_bz_NNNN", "tile", (128, 208, 64)),
         ("nvjet_sm120_biu_mma_256x128x64_tmaAB_NNNN", "in_dtype", None),
         # names that a table cut short
+        ("void at::native::reduce_kernel", "op_class", "reduction"),
         ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm...", "op_class", "gemm"),
         ("ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f...", "tile", (64, 64, None)),
         ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nh...", "op_class", "conv"),
