@@ -15,7 +15,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from foretrace import __version__
 from foretrace.errors import ForetraceError, InputError
@@ -27,6 +27,7 @@ COMMANDS = (
     ("ladder", "foretrace.cli.ladder:ladder", "Walk the road from nn.Linear to a fused MLP, live or recorded."),
     ("profile", "foretrace.cli.profile:profile", "Profile a module in several variants, or a script as it is."),
     ("read", "foretrace.cli.read:read", "Read a profiler trace in words."),
+    ("diff", "foretrace.cli.diff:diff", "Say what changed between two traces, and whether it was worth it."),
     ("kernel", "foretrace.cli.kernel:kernel", "Say what the name of a GPU kernel says."),
     ("explain", "foretrace.cli.explain:explain", "Explain a term: epilogue, split-K, guard, roofline…"),
     ("devices", "foretrace.cli.devices:devices", "List the ceilings of known devices, with their sources."),
@@ -84,7 +85,11 @@ def _usage(error: CycloptsError) -> InputError:
     if isinstance(error, UnknownCommandError):  # its own text would import every command to suggest one
         return _unknown(error.unused_tokens or [""])
     chain = " ".join(["foretrace", *(error.command_chain or ())])
-    return InputError(" ".join(str(error).split()), hint=f"`{chain} --help` shows what it takes")
+    if isinstance(error, UnusedCliTokensError):
+        text = f"too many arguments: {' '.join(f'`{token}`' for token in error.unused_tokens or ())}"
+    else:
+        text = " ".join(str(error).split()).removesuffix(".")
+    return InputError(text[:1].lower() + text[1:], hint=f"`{chain} --help` shows what it takes")
 
 
 def _unknown(tokens: Sequence[str]) -> InputError:

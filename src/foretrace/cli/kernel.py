@@ -37,6 +37,6 @@ def _lines(names: Iterable[str]) -> Iterator[str]:
         if name == "-":
             yield from filter(None, (line.strip() for line in sys.stdin))
         elif name.startswith("-"):  # `-` had to be let through, and with it everything like it
-            raise InputError(f"Unknown option: {name}.", hint="`foretrace kernel --help` shows what it takes")
+            raise InputError(f"unknown option: {name}", hint="`foretrace kernel --help` shows what it takes")
         else:
             yield name

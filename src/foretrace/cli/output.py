@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -55,6 +56,8 @@ class Output:
         """Write one report: whichever of the two forms the format needs is made."""
         text = self._text(document, record)
         if self.output is None:
+            if self.format == "json" and isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8")  # RFC 8259, section 8.1, whatever the console's own encoding
             sys.stdout.write(text)
             return
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -25,11 +26,15 @@ _NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunct
     [
         (
             ["read", "--stp", "3", "t.json"],
-            "error: Unknown option: --stp. Did you mean --step?\n\nhint: `foretrace read --help` shows what it takes\n",
+            "error: unknown option: --stp. Did you mean --step?\n\nhint: `foretrace read --help` shows what it takes\n",
         ),
         (
             ["kernel", "k", "--frmat", "json"],
-            "error: Unknown option: --frmat.\n\nhint: `foretrace kernel --help` shows what it takes\n",
+            "error: unknown option: --frmat\n\nhint: `foretrace kernel --help` shows what it takes\n",
+        ),
+        (
+            ["devices", "one", "two"],
+            "error: too many arguments: `one` `two`\n\nhint: `foretrace devices --help` shows what it takes\n",
         ),
         (["kernle"], "error: no command `kernle`\n\nhint: did you mean `foretrace kernel`?\n"),
         (
@@ -115,6 +120,14 @@ def test_a_console_of_few_characters_gets_the_nearest_ones(monkeypatch: pytest.M
     console.write("256×128 → 55.7 µs · 核\n")
     console.flush()
     assert console.buffer.getvalue() == b"256x128 -> 55.7 us - ?\n"  # type: ignore[attr-defined]
+
+
+def test_json_is_utf8_on_every_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs get the names as they are, also where the console could not show them."""
+    console = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stdout", console)
+    assert main(["kernel", "核→", "--format", "json"]) == 0
+    assert json.loads(console.buffer.getvalue())[0]["name"] == "核→"  # type: ignore[attr-defined]
 
 
 def test_kernel_reads_names_from_stdin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
