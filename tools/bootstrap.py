@@ -54,7 +54,7 @@ def main() -> None:
 
 def say(text: str) -> None:
     """Talk goes to stderr."""
-    print(f"• {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command that talks
+    print(f"• {text}", file=sys.stderr, flush=True)
 
 
 def say_size(python: str, requirement: str) -> None:
