@@ -28,12 +28,25 @@ _HOMES = {
     "Run": "foretrace.run",
     "ask": "foretrace.readings",
     "decode": "foretrace.names",
+    "diff": "foretrace.diff",
     "in_words": "foretrace.render.words",
     "profile": "foretrace.capture",
     "read": "foretrace.run",
 }
 
-__all__ = ["Answer", "ForetraceError", "Identity", "Run", "__version__", "ask", "decode", "in_words", "profile", "read"]
+__all__ = [
+    "Answer",
+    "ForetraceError",
+    "Identity",
+    "Run",
+    "__version__",
+    "ask",
+    "decode",
+    "diff",
+    "in_words",
+    "profile",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever lives there

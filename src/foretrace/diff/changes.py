@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from foretrace import stats
 from foretrace.diff.identity import arch_in_words, differing_fields, in_words
 from foretrace.diff.records import Change
 from foretrace.diff.rows import other_size
@@ -44,8 +45,8 @@ def change_of(
         before=tuple(row.name for row in old),
         after=tuple(row.name for row in new),
         fields=fields,
-        before_ns=times.before_ns if old else None,
-        after_ns=times.after_ns if new else None,
+        before_ns=_typical(_sums(old)),
+        after_ns=_typical(_sums(new)),
         op=single.op,
         ratio=times.ratio,
         interval=times.interval,
@@ -85,6 +86,11 @@ def _compared(old: Sequence[Row], new: Sequence[Row]) -> Comparison:
     return compare(_sums(old), _sums(new))
 
 
+def _typical(times_ns: Sequence[int]) -> float | None:
+    """The median of the steps; the mean where some step does not run it, so that rare kernels do not vanish."""
+    return stats.median(times_ns) if all(times_ns) else stats.mean(times_ns)
+
+
 def _sums(rows: Sequence[Row]) -> list[int]:
     return [sum(step) for step in zip(*(row.times_ns for row in rows), strict=True)]
 
@@ -102,11 +108,12 @@ def _says(
     if status == "same":
         if "shapes" in fields:
             return "the same kernel at another shape"
-        return f"same kernel, {times.verdict}" if judged and times.significant else None
+        waits = " (its time includes waiting for other ranks)" if new[0].work.op_class == "collective" else ""
+        return f"same kernel, {times.verdict}{waits}" if judged and times.significant else None
     if status == "variant":
         return in_words(old[0].identity, new[0].identity, fields, capability)
     if status in {"fused", "split"}:
-        change = times.change_ns or 0.0
+        change = (_typical(_sums(new)) or 0.0) - (_typical(_sums(old)) or 0.0)
         effect = f"saves {duration(-change)}" if change < 0 else f"costs {duration(change)}"
         return f"{len(old)} → {len(new)} kernels, {effect}"
     helped = (*old, *new)[0].identity.helper_of

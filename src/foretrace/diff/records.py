@@ -80,7 +80,8 @@ class Change:
         before, after: Names in the files, in launch order.
         fields: Field of the decoded names → (before, after) where they differ. Also ``shapes``, where the op's
             differ, and ``origins``: ops in a fused name that launched nothing.
-        before_ns, after_ns: Medians over steps; ``None`` on a side that has no kernel.
+        before_ns, after_ns: Medians over steps (means where some step does not run it); ``None`` on a side that has no
+            kernel.
         op: The op of the kernel, of the single one where there are several.
         ratio, interval, significant: As of `Steps`; ``None`` and false where a side has no kernel.
         before_op, after_op: Ops on each side.

@@ -114,7 +114,7 @@ def _effect(change: Change) -> str:
 
 
 def _largest(change: Change, how: str) -> str:
-    what = change.op or "kernel"
+    what = change.op if change.op and "::" in change.op else "kernel"
     if change.module:
         what += f" in {change.module}"
     told = how.format(new=change.after_short[0], old=change.before_short[0])
