@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from foretrace.report.document import Block, Document
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
+_CODE = re.compile(r"(`[^`]+`)")
 _LINE_START = re.compile(r"(?=[#+=-])|(?<=\d)(?=[.)] )")
 
 
@@ -68,7 +69,8 @@ def _escaped(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Escaped text that cannot begin a heading or a list by accident."""
-    escaped = _escaped(text)
+    """Escaped text that cannot begin a heading or a list by accident; what stands in backticks stays code."""
+    parts = _CODE.split(text)
+    escaped = "".join(visible(part) if i % 2 else _escaped(part) for i, part in enumerate(parts))
     start = _LINE_START.match(escaped) or re.match(r"\d+(?=[.)] )", escaped)
     return escaped if start is None else f"{escaped[: start.end()]}\\{escaped[start.end() :]}"

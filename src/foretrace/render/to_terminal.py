@@ -90,7 +90,11 @@ def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list
     is_text = [column.unit == "text" for column in columns]
     body = [[visible(cell(row.get(column.key), column.unit)) for column in columns] for row in table.rows]
     grid = [[visible(column.header) for column in columns], *body]
-    widths = _fitted([max(cell_len(line[i]) for line in grid) for i in range(len(columns))], is_text, width)
+    widths = [max(cell_len(line[i]) for line in grid) for i in range(len(columns))]
+    texts = [i for i, text in enumerate(is_text) if text]
+    # what a row is about comes first and is the last to be cut
+    for some in [texts] if table.folds else [texts[1:], texts[:1]]:
+        widths = _fitted(widths, some, width)
     fold = _folded if table.folds else _cut
     head, *rows = (
         _lines([fold(value, room) for value, room in zip(cells, widths, strict=True)], widths, is_text)
@@ -102,16 +106,17 @@ def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list
     return [*title, *lines, *more] if columns else [*title, *more]
 
 
-def _fitted(widths: list[int], is_text: Sequence[bool], width: int) -> list[int]:
-    """``widths`` with the widest texts narrowed until the line fits, as far as it can."""
+def _fitted(widths: Sequence[int], texts: Sequence[int], width: int) -> list[int]:
+    """``widths`` with the widest of the columns ``texts`` narrowed until a line fits, as far as it can."""
+    fitted = list(widths)
     spare = len(_INDENT) + sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while spare > 0:
-        widest = max((i for i, text in enumerate(is_text) if text), key=lambda i: widths[i], default=None)
-        if widest is None or widths[widest] <= _NARROWEST:
+        widest = max(texts, key=lambda i: fitted[i], default=None)
+        if widest is None or fitted[widest] <= _NARROWEST:
             break
-        widths[widest] -= 1
+        fitted[widest] -= 1
         spare -= 1
-    return widths
+    return fitted
 
 
 def _lines(cells: Sequence[Sequence[str]], widths: Sequence[int], is_text: Sequence[bool]) -> list[str]:
@@ -130,11 +135,11 @@ def _folded(text: str, room: int) -> list[str]:
 
 
 def _cut(text: str, room: int) -> list[str]:
-    """``text`` in at most ``room`` cells: both ends of a name tell kernels apart, so the middle goes."""
+    """``text`` in at most ``room`` cells without its middle: heads say what a name is, ends tell names apart."""
     if cell_len(text) <= room:
         return [text]
-    head = text[: (room + 1) // 2]
-    tail = text[len(text) - room // 2 :]
-    while cell_len(head) + cell_len(tail) + 1 > room:
+    tail = text[-(room // 4) :]
+    head = text[: room - 1 - len(tail)]
+    while cell_len(head) + cell_len(tail) + 1 > room:  # wide characters
         head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
     return [f"{head}…{tail}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace import units
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
@@ -12,7 +12,7 @@ from foretrace.report.op_table import op_table
 from foretrace.report.selection import EVERYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from foretrace.readings import Answer
     from foretrace.report.document import Block
@@ -71,7 +71,8 @@ def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selecti
         if answer.evidence and answer.columns:
             blocks.append(Table(answer.columns, answer.evidence, folds=True))
         if answer.advice is not None:
-            blocks.append(Listing("Do", (Item(answer.advice.text),)))
+            saving = _saving(answer.advice.saves_ns)
+            blocks.append(Listing("Do", (Item(f"{answer.advice.text}{saving}"),)))
     answered = {answer.question for answer in answers}
     silent = [question for question in dict.fromkeys(questions) if question not in answered]
     if silent:
@@ -93,19 +94,21 @@ def _do_first(first: Answer) -> list[Block]:
     rows = first.evidence[:_FIRST]
     if not rows:
         return [Sentence(first.sentence)]
-    items = tuple(Item(f"{row['advice']}{_saving(row)}", f"--ask {row['question']}") for row in rows)
+    items = tuple(
+        Item(f"{row['advice']}{_saving(row.get('saves_ns'), row.get('share'))}", f"--ask {row['question']}")
+        for row in rows
+    )
     beyond = first.sentence.removeprefix(rows[0]["advice"]).strip()
     if rows[0].get("saves_ns") is not None:
         beyond = beyond.partition(". ")[2]
     return [Listing("Do first", items, numbered=True), *([Sentence(beyond)] if beyond else [])]
 
 
-def _saving(row: Mapping[str, Any]) -> str:
-    if row.get("saves_ns") is None:
+def _saving(saves_ns: int | None, share: float | None = None) -> str:
+    if saves_ns is None:
         return ""
-    share = row.get("share")
     of_gpu = f" ({units.percent(share, 1)} of GPU time)" if share is not None and share < 1 else ""
-    return f" Saves up to {units.duration(row['saves_ns'])} a step{of_gpu}."
+    return f" Saves up to {units.duration(saves_ns)} a step{of_gpu}."
 
 
 def _brief(answer: Answer) -> str:

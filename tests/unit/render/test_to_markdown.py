@@ -35,6 +35,7 @@ def test_names_cannot_break_a_table() -> None:
         ("_private_ and aten::add_", r"\_private\_ and aten::add\_"),
         ("snake_case stays", "snake_case stays"),
         ("2.5 µs", "2.5 µs"),
+        ("`a_*b*` is code, a lone ` is not", r"`a_*b*` is code, a lone \` is not"),
     ],
 )
 def test_text_shows_as_it_is(text: str, shown: str) -> None:
