@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from build import TraceBuilder
+
+from foretrace.readings import first
+from foretrace.run.environment import Environment, Unprofiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.readings import Answer
+    from foretrace.run import Run
+
+
+def _answer(run: Run) -> Answer:
+    answer = first.answer(run)
+    assert answer is not None
+    return answer
+
+
+def test_eager_mlp_fuses_gelu_and_mul(recorded: Callable[[str], Run]) -> None:
+    """The one thing worth more than 2 %: 21.0 µs, 9 % of GPU time; and the model's FLOPs utilisation."""
+    answer = _answer(recorded("mlp_64x128x768x3072_eager"))
+    (row,) = answer.evidence
+    assert (row["question"], row["saves_ns"]) == ("round_trips", 20_972)
+    assert row["share"] == pytest.approx(0.0898, abs=0.0001)
+    assert "Model FLOPs utilisation is 27.4 % while profiled: 116 GFLOP in 428 µs a step" in answer.sentence
+
+
+def test_utilisation_without_the_profiler(recorded: Callable[[str], Run]) -> None:
+    """116 GFLOP in 249 µs are 466 TFLOP/s, 47.1 % of the peak."""
+    bare = Environment(unprofiled=Unprofiled(host_ns=249_000))
+    sentence = _answer(replace(recorded("mlp_64x128x768x3072_eager"), environment=bare)).sentence
+    assert "Model FLOPs utilisation is 47.1 % without the profiler: 116 GFLOP in 249 µs a step" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "questions"),
+    [
+        ("attention_naive", ["round_trips"]),
+        ("mlp_recompiles", ["compiled"]),
+        ("mlp_64x128x768x3072_cudagraph", ["compiled"]),
+        ("mlp_sync_and_pageable_copy", ["idle", "copies"]),
+        ("train_mlp_eager", ["bound", "kernels", "round_trips"]),
+        ("llama4_decode1", ["bound"]),
+    ],
+)
+def test_advice_in_order_of_what_it_saves(recorded: Callable[[str], Run], name: str, questions: list[str]) -> None:
+    """The readings whose advice fits the trace's cause, the largest saving first, each cause once."""
+    answer = _answer(recorded(name))
+    assert [row["question"] for row in answer.evidence] == questions
+    saved = [row["saves_ns"] for row in answer.evidence]
+    assert saved == sorted(saved, reverse=True)
+
+
+def test_optimizer_in_one_kernel(recorded: Callable[[str], Run]) -> None:
+    """AdamW's eight passes take 128.6 µs; seven times 14.2 MB at 4.8 TB/s would take 20.6."""
+    rows = _answer(recorded("train_mlp_eager")).evidence
+    fused = next(row for row in rows if "AdamW" in row["advice"])
+    assert "one kernel instead of 8" in fused["advice"]
+    assert fused["saves_ns"] == pytest.approx(107_900, abs=500)
+
+
+def test_nothing_where_nothing_is_to_gain(recorded: Callable[[str], Run]) -> None:
+    """A large linear layer at 81 % of its peak and 2 % idle."""
+    answer = _answer(recorded("linear_8192x4096x4096_eager"))
+    assert (answer.verdict, answer.evidence) == ("nothing", ())
+    assert answer.sentence.startswith("Nothing here would save more than 2.00 % of the GPU's time.")
+
+
+@pytest.mark.parametrize("name", ["sdpa", "llama4_prefill", "ddp_straggler_rank0", "tp_rank1", "train_mlp_compiled"])
+def test_never_more_than_five(recorded: Callable[[str], Run], name: str) -> None:
+    """Five lines at most, none below 2 % of a step's GPU time."""
+    rows = _answer(recorded(name)).evidence
+    assert 1 <= len(rows) <= 5
+    assert all(row["share"] is None or row["share"] >= 0.02 for row in rows)
+
+
+def test_no_utilisation_where_flops_are_not_known(recorded: Callable[[str], Run]) -> None:
+    """Unknown work gives no utilisation, and no zero."""
+    assert "utilisation" not in _answer(recorded("mlp_1x1x768x3072_cudagraph")).sentence
+
+
+def test_silent_without_gpu_activity() -> None:
+    """A trace of the CPU alone raises no such question."""
+    assert first.answer(TraceBuilder().op("aten::mm", 0, 10).run()) is None

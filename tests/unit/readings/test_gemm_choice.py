@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from build import TraceBuilder
+from mutate import mutated
+
+from foretrace.readings import gemm_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.readings import Answer
+    from foretrace.run import Run
+
+BF16 = "c10::BFloat16"
+GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+
+
+def _answer(run: Run) -> Answer:
+    answer = gemm_choice.answer(run)
+    assert answer is not None
+    return answer
+
+
+def test_the_table_of_the_eager_mlp(recorded: Callable[[str], Run]) -> None:
+    """Shapes, FLOPs, tile, stages and waves on 132 SMs, worked out by hand: 64·12, 64·12 and 64·4 tiles."""
+    rows = _answer(recorded("mlp_64x128x768x3072_eager")).evidence
+    assert [row["product"] for row in rows] == [
+        "[8192, 768]×[768, 3072]",
+        "[8192, 768]×[768, 3072]",
+        "[8192, 3072]×[3072, 768]",
+    ]
+    assert [row["flops"] for row in rows] == [38_654_705_664] * 3
+    assert [(row["tile"], row["stages"]) for row in rows] == [("256×128", 4), ("256×128", 4), ("192×128", 5)]
+    assert [round(row["waves"], 2) for row in rows] == [5.82, 5.82, 1.94]
+    assert [row["mean_ns"] for row in rows] == [55_882, 56_010, 50_976]
+    assert [round(100 * row["of_limit"]) for row in rows] == [70, 70, 77]
+
+
+def test_why_there_are_two_kinds(recorded: Callable[[str], Run]) -> None:
+    """Same FLOPs; the narrower tile fills the last wave of the narrow output, and K is four times as long."""
+    assert _answer(recorded("mlp_64x128x768x3072_eager")).sentence == (
+        "Same FLOPs, two kernels: [8192, 768]×[768, 3072] gets a 256×128 tile, [8192, 3072]×[3072, 768] gets a 192×128 "
+        "tile, at a rate 9.88 % higher. On 8192×768 outputs 192×128 tiles fill 1.94 waves of 132 SMs where 256×128 "
+        "tiles would fill 1.45: less of the last wave idles. Each of the faster one's tiles runs 48 K steps against 12, so "
+        "that filling and draining the pipeline weighs less."
+    )
+
+
+def test_split_k_is_explained(recorded: Callable[[str], Run]) -> None:
+    """One row and 768 columns are 12 tiles for 132 SMs, and K is long."""
+    sentence = _answer(recorded("mlp_1x1x768x3072_eager")).sentence
+    assert "1×768 outputs are only 12 tiles for 132 SMs while K = 3072 is long, so the library splits K" in sentence
+
+
+def test_batched_products(recorded: Callable[[str], Run]) -> None:
+    """Scores and values of 64 heads, with the batch in front."""
+    rows = _answer(recorded("attention_naive")).evidence
+    assert [row["product"] for row in rows] == ["64×[1024, 64]×[64, 1024]", "64×[1024, 1024]×[1024, 64]"]
+    assert [row["flops"] for row in rows] == [8_589_934_592] * 2
+
+
+def test_sizes_in_a_graph_are_inferred(recorded: Callable[[str], Run]) -> None:
+    """The products inside a graph are labelled."""
+    rows = _answer(recorded("mlp_64x128x768x3072_cudagraph")).evidence
+    assert [(row["m"], row["n"], row["k"], row["work"]) for row in rows] == [
+        (8192, 3072, 768, "inferred"),
+        (8192, 3072, 768, "inferred"),
+        (8192, 768, 3072, "inferred"),
+    ]
+
+
+def test_templates_have_their_sizes_from_their_pointers(recorded: Callable[[str], Run]) -> None:
+    """Triton templates name no tile; their products are known."""
+    rows = _answer(recorded("mlp_64x128x768x3072_maxautotune")).evidence
+    assert [(row["m"], row["n"], row["k"], row["tile"]) for row in rows] == [
+        (8192, 3072, 768, None),
+        (8192, 3072, 768, None),
+        (8192, 768, 3072, None),
+    ]
+
+
+def test_one_kind_of_kernel(recorded: Callable[[str], Run]) -> None:
+    """Nothing to compare where one kernel does every product."""
+    sentence = _answer(recorded("linear_8192x4096x4096_eager")).sentence
+    assert sentence.startswith("1 matrix product in 1 kind of kernel: [8192, 4096]×[4096, 4096] gets a 256×128 tile.")
+
+
+def test_names_and_shapes_move_the_answer() -> None:
+    """Down in gate's kernel and with half of its columns: one kind, half of the FLOPs."""
+
+    def change(event: dict[str, Any]) -> dict[str, Any]:
+        if event["name"].startswith("nvjet"):
+            return {**event, "name": GEMM}
+        args = event.get("args", {})
+        if event["name"] == "aten::mm" and args.get("Input Dims") == [[8192, 3072], [3072, 768]]:
+            return {**event, "args": {**args, "Input Dims": [[8192, 3072], [3072, 384]], "Input Strides": None}}
+        return event
+
+    answer = _answer(mutated("mlp_64x128x768x3072_eager", change))
+    assert answer.sentence.startswith("3 matrix products in 1 kind of kernel")
+    assert answer.evidence[2]["flops"] == 19_327_352_832
+    assert round(answer.evidence[2]["waves"], 2) == 0.97
+
+
+def test_unknown_without_shapes() -> None:
+    """A product of unknown sizes is a row without figures."""
+    answer = _answer(TraceBuilder().kernel(GEMM, 0, 10).run())
+    assert answer.verdict == "unknown"
+    assert (answer.evidence[0]["product"], answer.evidence[0]["waves"]) == (None, None)
+
+
+def test_silent_without_products() -> None:
+    """No GEMM, no question."""
+    assert gemm_choice.answer(TraceBuilder().kernel("my_kernel", 0, 10).run()) is None

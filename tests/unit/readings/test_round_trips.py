@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mutate import mutated
+
+from foretrace.readings import round_trips
+from foretrace.readings.flow import flow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.readings import Answer
+    from foretrace.run import Run
+
+
+def _answer(run: Run) -> Answer:
+    answer = round_trips.answer(run)
+    assert answer is not None
+    return answer
+
+
+def test_gelu_and_mul_of_the_eager_mlp(recorded: Callable[[str], Run]) -> None:
+    """100.663 MB a step, 21.0 µs at 4.8 TB/s: up's GEMM in between pushes GELU's result out of L2."""
+    answer = _answer(recorded("mlp_64x128x768x3072_eager"))
+    (row,) = answer.evidence
+    assert (row["producer"], row["consumer"], row["bytes"]) == ("gelu", "mul", 50_331_648)
+    assert (row["l2_bytes"], row["saved_bytes"], row["saves_ns"]) == (0, 100_663_296, 20_972)
+    assert row["inferred"]
+    assert answer.sentence == (
+        "`gelu` writes 50.3 MB to HBM and `mul` reads them back: fusing them saves 101 MB a step, 21.0 µs at peak "
+        "bandwidth. Inferred from shapes, types and order."
+    )
+    assert answer.advice is not None
+    assert answer.advice.saves_ns == 20_972
+    assert "torch.compile" in answer.advice.text
+
+
+def test_score_matrix_of_naive_attention(recorded: Callable[[str], Run]) -> None:
+    """Five trips of 134 MB between the two products; SDPA is the means, and the kernels between go away."""
+    answer = _answer(recorded("attention_naive"))
+    attention = [row for row in answer.evidence if row["kind"] == "attention"]
+    assert {(row["producer"], row["consumer"]) for row in attention} == {
+        ("bmm", "div"),
+        ("div", "copy_"),
+        ("copy_", "masked_fill_"),
+        ("masked_fill_", "_softmax"),
+        ("_softmax", "bmm"),
+    }
+    assert [row["bytes"] for row in attention] == [134_217_728] * 5
+    assert answer.advice is not None
+    assert "scaled_dot_product_attention" in answer.advice.text
+    assert answer.advice.saves_ns == pytest.approx(455_000, abs=5_000)
+
+
+@pytest.mark.parametrize("name", ["sdpa", "linear_8192x4096x4096_eager", "mlp_1x1x768x3072_eager", "mlp_two_streams"])
+def test_silent_where_nothing_comes_back(recorded: Callable[[str], Run], name: str) -> None:
+    """One kernel, no later reader, or tensors that L2 holds."""
+    assert round_trips.answer(recorded(name)) is None
+
+
+def test_compiled_mlp_has_only_the_gemms_result_left(recorded: Callable[[str], Run]) -> None:
+    """GELU and mul are one kernel: what is left needs an epilogue, and torch.compile is not the advice."""
+    answer = _answer(recorded("mlp_64x128x768x3072_compiled"))
+    assert [row["kind"] for row in answer.evidence] == ["epilogue"]
+    assert answer.advice is not None
+    assert "torch.compile" not in answer.advice.text
+
+
+def test_products_are_never_fused_into_products(recorded: Callable[[str], Run]) -> None:
+    """Mul's result feeds the down projection and is no round trip to spare."""
+    run = recorded("mlp_64x128x768x3072_eager")
+    pairs = {(run.activity(t.producer).op, run.activity(t.consumer).op) for t in flow(run).trips}
+    assert ("aten::mul", "aten::mm") in pairs
+    assert all(row["consumer"] != "mm" for row in _answer(run).evidence)
+
+
+def test_flow_follows_views_and_takes_the_latest(recorded: Callable[[str], Run]) -> None:
+    """Gate's [8192, 3072] is GELU's [64, 128, 3072]; mul takes GELU's result and up's, not gate's."""
+    run = recorded("mlp_64x128x768x3072_eager")
+    order = {kernel: position for position, kernel in enumerate(flow(run).order)}
+    trips = {(order[t.producer], order[t.consumer]) for t in flow(run).trips}
+    assert trips == {(0, 1), (1, 3), (2, 3), (3, 4)}
+
+
+def test_figures_follow_the_shapes() -> None:
+    """Half of the hidden width: half of the tensor; up's smaller GEMM leaves part of it in L2."""
+
+    def half(event: dict[str, Any]) -> dict[str, Any]:
+        args = event.get("args", {})
+        if "Input Dims" not in args:
+            return event
+        dims = [[1536 if size == 3072 else size for size in shape] for shape in args["Input Dims"]]
+        return {**event, "args": {**args, "Input Dims": dims, "Input Strides": None}}
+
+    (row,) = _answer(mutated("mlp_64x128x768x3072_eager", half)).evidence
+    # up's product moves 2·(8192·768 + 768·1536 + 8192·1536) = 40,108,032 bytes of L2's 62,914,560
+    assert (row["bytes"], row["l2_bytes"], row["saved_bytes"]) == (25_165_824, 22_806_528, 4_718_592)
+
+
+def test_unknown_bandwidth(recorded: Callable[[str], Run]) -> None:
+    """Bytes are known, their time is not."""
+    answer = _answer(replace(recorded("mlp_64x128x768x3072_eager"), device=None))
+    assert (answer.verdict, answer.advice) == ("unknown", None)
+    assert "no bandwidth is known" in answer.sentence
