@@ -257,11 +257,25 @@ def test_traces_without_a_gpu_read_well(
     assert printed.err == ""
 
 
-@pytest.mark.parametrize("name", ["h200/mlp_64x128x768x3072_eager", "h200/llama4_decode1", "h200/mlp_recompiles"])
+_PAGES = {
+    "read_eager_100.txt": (100, "h200/mlp_64x128x768x3072_eager"),
+    "read_eager_80.txt": (80, "h200/mlp_64x128x768x3072_eager"),
+    "read_decode_100.txt": (100, "h200/llama4_decode1"),
+    "read_recompiles_100.txt": (100, "h200/mlp_recompiles"),
+    "read_train_100.txt": (100, "h200/train_mlp_eager"),
+    "read_straggler_100.txt": (100, "two_ranks/ddp_straggler_rank0"),
+    "read_eager_step_100.txt": (100, "h200/mlp_64x128x768x3072_eager", "--step", "3"),
+    "read_eager_asked_100.txt": (100, "h200/mlp_64x128x768x3072_eager", "--ask", "chain", "metadata", "graphs"),
+    "read_eager.md": (100, "h200/mlp_64x128x768x3072_eager", "--format", "markdown"),
+}
+
+
+@pytest.mark.parametrize("page", _PAGES)
 def test_the_page_as_accepted(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, snapshot: Callable[[str, str], None]
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, snapshot: Callable[[str, str], None]
 ) -> None:
-    """The whole default view at 100 columns, accepted after reading it as a user would."""
-    monkeypatch.setenv("COLUMNS", "100")
-    assert main(["read", _trace(name)]) == 0
-    snapshot(capsys.readouterr().out, f"read_{Path(name).name}.txt")
+    """Whole pages at a pinned width, accepted after reading them as a user would."""
+    width, name, *options = _PAGES[page]
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["read", _trace(str(name)), *map(str, options)]) == 0
+    snapshot(capsys.readouterr().out, page)

@@ -88,9 +88,9 @@ def test_a_near_miss_is_suggested() -> None:
 
 @pytest.mark.parametrize("term", terms(), ids=lambda term: term.term)
 def test_every_text_is_a_short_paragraph(term: Term) -> None:
-    """Two to six sentences without a line break, ending in a full stop, and a command that exists or is promised."""
+    """Two to five sentences without a line break, ending in a full stop, and a command that exists or is promised."""
     sentences = re.findall(r"[.?!](?= [A-Z`(]|$)", term.text)
-    assert 2 <= len(sentences) <= 6
+    assert 2 <= len(sentences) <= 5
     assert "\n" not in term.text
     assert term.text.endswith(".")
     program, command, *_ = term.see.split()
