@@ -206,9 +206,10 @@ def _fused_words(run: Run, fused: Sequence[_Fused]) -> Iterator[str]:
         yield f"GEMMs from Triton templates: {names}; a template's name lists origins that may have run elsewhere"
     extern = [g for g in groups(run) if g.identity.op_class == "gemm" and g.identity.family != "inductor"]
     kept = [g for g in extern if _in_region(run, g)]
-    if kept and fused:
+    if kept:
         count = round(sum(len(g.activities) for g in kept) / step_count(run)) or 1
-        yield f"{plural(count, 'GEMM')} {a_step(run)} left to the library"
+        nothing = "" if fused else "nothing was fused, "
+        yield f"{nothing}{plural(count, 'GEMM')} {a_step(run)} left to the library as before"
 
 
 def _ops(group: Group) -> str:

@@ -108,9 +108,9 @@ def _kind(run: Run, trip: Trip) -> str | None:
 def _moved_before(run: Run, followed: Flow) -> dict[int, tuple[int, int]]:
     """Bytes moved in the step before and after each of its launches; an unknown work counts as nothing."""
     known = np.maximum(costs(run).moved_bytes[list(followed.order)], 0)
-    after = np.cumsum(known).tolist()
-    before = [0, *after[:-1]]
-    return dict(zip(followed.order, zip(before, after, strict=True), strict=True))
+    after = np.cumsum(known)
+    spans = zip((after - known).tolist(), after.tolist(), strict=True)
+    return dict(zip(followed.order, spans, strict=True))
 
 
 def _attention(run: Run, followed: Flow) -> frozenset[Trip]:

@@ -29,8 +29,14 @@ def test_what_compiled_calls_add_and_fuse(recorded: Callable[[str], Run]) -> Non
     assert answer.sentence == (
         "Compiled calls add on the host, a step: Dynamo cache lookup (guards) 12.1 µs, pregraph bytecode 5.08 µs, "
         "AOTDispatcher prologue 6.34 µs. Fused kernels and the ops inside: triton_poi_fused__unsafe_view_gelu_mul_0 "
-        "(gelu, mul). 3 GEMMs a step left to the library."
+        "(gelu, mul). 3 GEMMs a step left to the library as before."
     )
+
+
+def test_nothing_fused(recorded: Callable[[str], Run]) -> None:
+    """A compiled linear layer runs the same GEMM and only adds work on the host."""
+    answer = _answer(recorded("linear_1024x32x64_compiled"))
+    assert answer.sentence.endswith("Nothing was fused, 1 GEMM a step left to the library as before.")
 
 
 def test_recompiles_of_the_trace(recorded: Callable[[str], Run]) -> None:

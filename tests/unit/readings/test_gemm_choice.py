@@ -41,10 +41,10 @@ def test_the_table_of_the_eager_mlp(recorded: Callable[[str], Run]) -> None:
 def test_why_there_are_two_kinds(recorded: Callable[[str], Run]) -> None:
     """Same FLOPs; the narrower tile fills the last wave of the narrow output, and K is four times as long."""
     assert _answer(recorded("mlp_64x128x768x3072_eager")).sentence == (
-        "Same FLOPs, two kernels: [8192, 768]×[768, 3072] gets a 256×128 tile, [8192, 3072]×[3072, 768] gets a 192×128 "
-        "tile, at a rate 9.88 % higher. On 8192×768 outputs 192×128 tiles fill 1.94 waves of 132 SMs where 256×128 "
-        "tiles would fill 1.45: less of the last wave idles. Each of the faster one's tiles runs 48 K steps against 12, so "
-        "that filling and draining the pipeline weighs less."
+        "Same FLOPs, two kernels: [8192, 768]×[768, 3072] gets a 256×128 tile, [8192, 3072]×[3072, 768] gets a "
+        "192×128 tile, at a rate 9.88 % higher. On 8192×768 outputs 192×128 tiles fill 1.94 waves of 132 SMs where "
+        "256×128 tiles would fill 1.45: less of the last wave idles. Each of the faster one's tiles runs 48 K steps "
+        "against 12, so that filling and draining the pipeline weighs less."
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from build import TraceBuilder
 from mutate import mutated
 
 from foretrace.readings import round_trips
@@ -105,3 +106,8 @@ def test_unknown_bandwidth(recorded: Callable[[str], Run]) -> None:
     answer = _answer(replace(recorded("mlp_64x128x768x3072_eager"), device=None))
     assert (answer.verdict, answer.advice) == ("unknown", None)
     assert "no bandwidth is known" in answer.sentence
+
+
+def test_silent_without_kernels() -> None:
+    """A trace of the CPU alone raises no such question."""
+    assert round_trips.answer(TraceBuilder().op("aten::mm", 0, 10).run()) is None

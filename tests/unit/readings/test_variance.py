@@ -34,8 +34,8 @@ def test_up_is_slower_than_gate_though_the_same_kernel(recorded: Callable[[str],
     assert answer.verdict == "unknown"
     assert answer.sentence == (
         "nvjet 256×128×64, 4 stages, bf16→bf16 (aten::mm) takes 55.9 µs here and 60.4 µs there (two places in the "
-        "step), 4.47 µs apart: why cannot be told from the trace: the same kernel, shapes and grid, nothing beside it on the "
-        "GPU, and no clocks recorded."
+        "step), 4.47 µs apart: why cannot be told from the trace: the same kernel, shapes and grid, nothing beside it "
+        "on the GPU, and no clocks recorded."
     )
     assert answer.evidence[0]["difference_ns"] == pytest.approx(4_470, abs=5)
 
