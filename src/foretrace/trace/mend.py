@@ -33,6 +33,12 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?(?=[\s,}\]
 _WORD = re.compile(rb'[^\s,}\]\["{]++')
 # a run without anything to mend, or one text with something to mend; an unclosed one reaches to the end
 _SOUND_OR_TEXT = re.compile(rb'(?:[^"]++|"[^"\\\x00-\x1f]*+")++|"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+_NO_NUMBER = rb"[-+]?(?:nan(?:\(ind\))?|inf(?:inity)?|n/a)(?=\s*+[,}\]])"
+_HAS_NO_NUMBER = re.compile(_NO_NUMBER, re.IGNORECASE)
+# a run of texts and of what begins no such word, the word itself, or one character
+_REST_OR_NO_NUMBER = re.compile(
+    rb'(?:[^"niNI+-]++|"(?:[^"\\]|\\.)*+(?:"|\Z))++|(' + _NO_NUMBER + rb")|.", re.DOTALL | re.IGNORECASE
+)
 _TO_MEND = re.compile(rb'["\\\x00-\x1f]')
 _RAW_CONTROL = re.compile(r"[\x00-\x1f]")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|((?:u[0-9a-fA-F]{4})(?:\\u[0-9a-fA-F]{4})*))')
@@ -60,6 +66,20 @@ def mend_texts(piece: bytes, found: list[str]) -> bytes:
         return text if is_sound or not text.endswith(b'"') else _mended_text(text[1:-1], text, found)
 
     return _SOUND_OR_TEXT.sub(mended, piece)
+
+
+def mend_numbers(piece: bytes, found: list[str]) -> bytes:
+    """``piece`` with ``nan``, ``inf`` and ``N/A`` outside of texts as ``null``; ``found`` gets an entry for each."""
+    if _HAS_NO_NUMBER.search(piece) is None:
+        return piece
+
+    def mended(match: re.Match[bytes]) -> bytes:
+        if match.group(1) is None:
+            return match.group()
+        found.append(NUMBERS)
+        return b"null"
+
+    return _REST_OR_NO_NUMBER.sub(mended, piece)
 
 
 def mend_object(text: bytes, found: list[str], *, event: bool) -> bytes:

@@ -130,17 +130,18 @@ class _Salvage:
         return at
 
     def _at_once(self, piece: bytes) -> bool:
-        """Whether ``piece`` parses as a whole, as it is or with its texts mended."""
+        """Whether ``piece`` parses as a whole, as it is or with its texts and numbers mended."""
         found: list[str] = []
-        try:
-            self.builder.add(decode_events(b"[" + piece + b"]"))
-        except MALFORMED:
+        for mended in (_as_it_is, mend.mend_texts, mend.mend_numbers):
+            piece = mended(piece, found)
             try:
-                self.builder.add(decode_events(b"[" + mend.mend_texts(piece, found) + b"]"))
+                events = decode_events(b"[" + piece + b"]")
             except MALFORMED:
-                return False
-        self.counts.update(found)
-        return True
+                continue
+            self.builder.add(events)
+            self.counts.update(found)
+            return True
+        return False
 
     def _one(self, at: int) -> int:
         """Read one event; where the next begins."""
@@ -232,6 +233,11 @@ class _Salvage:
             text = f"the file ends without its closing brackets, after {plural(events, 'complete event')}"
             notes.append(Note("missing-end", text, partial=True))
         return notes + _notes(self.counts)
+
+
+def _as_it_is(piece: bytes, found: list[str]) -> bytes:
+    del found
+    return piece
 
 
 def _boundaries(data: bytes, start: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:

@@ -22,7 +22,9 @@ LOST = np.iinfo(np.int64).min
 
 _DOT, _ZERO = 0x2E, 0x30
 _MAX_DIGITS = 18  # int64 holds every 18-digit number
+_MAX_TEXT = 40  # of bytes in a timestamp: the array's width is that of the longest
 _LIMIT_NS = 1 << 62
+_EARLIEST_NS = -1 << 61
 
 
 def to_ns(texts: Sequence[bytes]) -> NDArray[np.int64]:
@@ -30,7 +32,7 @@ def to_ns(texts: Sequence[bytes]) -> NDArray[np.int64]:
     out = np.full(len(texts), LOST, dtype=np.int64)
     if not texts:
         return out
-    packed = np.array(texts, dtype=np.bytes_)
+    packed = np.array([text if len(text) <= _MAX_TEXT else b"" for text in texts], dtype=np.bytes_)
     width = packed.dtype.itemsize
     chars = packed.view(np.uint8).reshape(len(texts), width)
     length = (chars != 0).sum(axis=1)  # shorter texts are padded with zero bytes
@@ -61,8 +63,10 @@ def _plain(chars: NDArray[np.uint8], before: int) -> NDArray[np.int64]:
 
 def _any(text: bytes) -> int:
     try:
-        value = Decimal(text.decode("ascii").strip('" ')) * 1000
-        ns = int(value.to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
+        value = Decimal(text[: _MAX_TEXT + 1].decode("ascii").strip('" '))
+    except (InvalidOperation, UnicodeDecodeError):
         return LOST
-    return ns if abs(ns) < _LIMIT_NS else LOST
+    if len(text) > _MAX_TEXT or not value.is_finite() or value.adjusted() > _MAX_DIGITS:
+        return LOST
+    ns = int((value * 1000).to_integral_value())
+    return ns if _EARLIEST_NS < ns < _LIMIT_NS else LOST
