@@ -9,9 +9,11 @@ The names below are loaded when they are first used, so that ``import foretrace`
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers take it; importing typing for it would be half the time of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from foretrace.capture import profile
     from foretrace.errors import ForetraceError
     from foretrace.names import Identity, decode

@@ -29,13 +29,13 @@ def test_commands_and_flags_are_frozen(snapshot: Callable[[str, str], None]) -> 
     snapshot("\n".join(lines) + "\n", "command_line.txt")
 
 
-def _kind(hint: Any) -> str:  # noqa: ANN401 - any annotation
+def _kind(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return "|".join(map(str, get_args(hint)))
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("pathlib.", "")
 
 
-def _default(field: Any) -> str:  # noqa: ANN401 - cyclopts' own record
+def _default(field: Any) -> str:
     if field.default is field.empty:
         return ""
     return f" = {field.default.as_posix() if hasattr(field.default, 'as_posix') else repr(field.default)}"

@@ -30,6 +30,6 @@ from foretrace.render.cells import cell
         ("n/a", "ns", "n/a"),
     ],
 )
-def test_a_value_is_shown_in_its_unit(value: Any, unit: Any, shown: str) -> None:  # noqa: ANN401 - evidence holds anything
+def test_a_value_is_shown_in_its_unit(value: Any, unit: Any, shown: str) -> None:
     """Three significant digits with the unit that the header does not name; unknown is a dash and zero is 0."""
     assert cell(value, unit) == shown

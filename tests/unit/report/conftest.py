@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def built(tmp_path: Path) -> Callable[..., Run]:
     """Rows (category, name, start µs, duration µs, thread, arguments) → their checked run."""
 
-    def build(*rows: tuple[Any, ...], **metadata: Any) -> Run:  # noqa: ANN401 - the JSON edge
+    def build(*rows: tuple[Any, ...], **metadata: Any) -> Run:
         events = [
             {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur, "args": args}
             for cat, name, start, dur, tid, args in rows
