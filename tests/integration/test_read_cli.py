@@ -228,33 +228,38 @@ def test_an_empty_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.startswith(f"error: no trace in `{tmp_path}`\n\nhint: ")
 
 
+def _cpu_step(number: int, at: int) -> list[tuple[str, str, int, int]]:
+    return [
+        ("user_annotation", f"ProfilerStep#{number}", at, 900),
+        ("user_annotation", "forward", at + 10, 880),
+        ("cpu_op", "aten::linear", at + 20, 500),
+        ("cpu_op", "aten::t", at + 25, 12),
+        ("cpu_op", "aten::addmm", at + 40, 470),
+        ("cpu_op", "aten::gelu", at + 530, 300),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('{"traceEvents": []}', "no GPU events"),
-        (
-            json.dumps(
-                {
-                    "traceEvents": [
-                        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 30},
-                        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 40, "dur": 10},
-                    ]
-                }
-            ),
-            "aten::mm",
-        ),
-    ],
+    ("slices", "page"), [([], "read_empty.txt"), ([*_cpu_step(1, 0), *_cpu_step(2, 1_000)], "read_cpu.txt")]
 )
 def test_traces_without_a_gpu_read_well(
-    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    slices: list[tuple[str, str, int, int]],
+    page: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    snapshot: Callable[[str, str], None],
 ) -> None:
     """An empty trace says that it is empty; one of the CPU alone shows its operators instead of kernels."""
     path = tmp_path / "cpu.json"
-    path.write_text(text)
+    events = [
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": dur}
+        for cat, name, start, dur in slices
+    ]
+    path.write_text(json.dumps({"traceEvents": events}))
     assert main(["read", str(path)]) == 0
     printed = capsys.readouterr()
-    assert says in printed.out
     assert printed.err == ""
+    snapshot(printed.out, page)
 
 
 _PAGES = {

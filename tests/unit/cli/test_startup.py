@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+_TRACE = Path(__file__).parents[2] / "data" / "h200" / "sdpa.json.gz"
 _BLOCKED = "import sys; sys.modules.update(dict.fromkeys(('torch', 'triton', 'pandas', 'matplotlib')))\n"
 
 
@@ -44,7 +46,7 @@ def test_import_is_light() -> None:
     assert _run(code).stdout.strip() == "['foretrace']"
 
 
-@pytest.mark.parametrize("argv", [["kernel", "k"], ["explain", "tile"], ["devices"], ["--help"]])
+@pytest.mark.parametrize("argv", [["read", str(_TRACE)], ["kernel", "k"], ["explain", "tile"], ["devices"], ["--help"]])
 def test_no_torch_is_needed(argv: list[str]) -> None:
     """Commands of the reading side run where torch, triton, pandas and matplotlib cannot be imported."""
     done = _run(f"{_BLOCKED}from foretrace.cli.app import main; sys.exit(main({argv!r}))")
