@@ -28,6 +28,8 @@ ASK = "What should I do first?"
 MOST = 5
 WORTH = 0.02
 """Advice that saves less than this share of a step's GPU time is left out: steps differ by as much."""
+WORTH_NS = 1_000
+"""So is advice that saves less than a microsecond a step."""
 
 # torch.optim classes with a fused implementation (their ``fused=`` argument), and how often its one kernel moves every
 # parameter's bytes: Adam reads parameter, gradient and two moments and writes all but the gradient.
@@ -59,7 +61,8 @@ def answer(run: Run) -> Answer | None:
     if not every:
         return None
     busy = stats.mean([float(run.busy_ns(period)) for period in every]) or 0.0
-    worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= WORTH * busy]
+    least = max(WORTH * busy, WORTH_NS)
+    worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= least]
     worth.sort(key=lambda f: -f.saves_ns)
     rows = tuple(_row(rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
     verdict = None if rows else "nothing"
@@ -72,7 +75,7 @@ def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
     first = worth[0]
     if first.advice.saves_ns is None:
         return first.advice.text
-    share = f", {percent(first.saves_ns, busy)} of the GPU's time" if first.saves_ns < busy else ""
+    share = f", {percent(first.saves_ns, busy)} of the GPU's time" if first.saves_ns <= busy else ""
     return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_step(run)}{share}."
 
 
@@ -160,7 +163,7 @@ def _row(rank: int, found: _Found, busy: float) -> dict[str, Any]:
         "rank": rank,
         "advice": found.advice.text,
         "saves_ns": found.advice.saves_ns,
-        "share": found.saves_ns / busy if busy and found.advice.saves_ns is not None else None,
+        "share": found.saves_ns / busy if 0 < found.saves_ns <= busy else None,
         "question": found.question,
     }
 

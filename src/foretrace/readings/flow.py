@@ -19,7 +19,7 @@ from foretrace.ops.bytes import Tensor, tensor_bytes
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.carriers import carriers
 from foretrace.readings.groups import call_codes, periods
-from foretrace.readings.pointers import pointers
+from foretrace.readings.pointers import custom_pointwise, pointers
 from foretrace.run import ROOT, Kind, Run
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ def _call(run: Run, activity: int) -> _Call:
         return _Call(unassigned=found.tensors)
     name = run.name(op)
     done = work(name, shapes, dtypes, concrete, strides)
-    if done is None or done.out_shape is None or done.out_dtype is None:
+    if done is None:
+        custom = custom_pointwise(identity, shapes, dtypes, strides)
+        return _Call(custom.tensors[:-1], custom.tensors[-1:]) if custom else _Call()
+    if done.out_shape is None or done.out_dtype is None:
         return _Call()
     written = Tensor(done.out_shape, done.out_dtype)
     given = Args(shapes or (), dtypes or (), concrete or (), strides or ()).all_tensors()

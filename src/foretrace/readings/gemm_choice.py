@@ -173,7 +173,7 @@ def _compared(run: Run, one: Product, other: Product) -> str:
     gain = _speed(fast) / _speed(slow) - 1 if _speed(slow) else 0.0
     faster = f", at a rate {percent(gain, 1)} higher" if gain >= EVEN else ", at about the same rate"
     every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
-    reasons = [reason for reason in every if reason] or _layout_reason(one, other)
+    reasons = [reason for reason in every if reason] or _other_reason(one, other)
     why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."
     return f"{head}: {_told(slow)}, {_told(fast)}{faster}.{why}"
 
@@ -192,6 +192,11 @@ def _wave_reason(run: Run, slow: Product, fast: Product) -> str | None:
         assert theirs.tile is not None
         own, others = mine.tiles(mine.tile), mine.tiles(theirs.tile)
         if own and others and _filled(own, sms) > _filled(others, sms) + FULLER:
+            if max(own, others) <= sms:
+                return (
+                    f"On {mine.m}×{mine.n} outputs {_named(mine)} tiles keep {own} of {sms} SMs busy where "
+                    f"{_named(theirs)} tiles would keep {others}."
+                )
             return (
                 f"On {mine.m}×{mine.n} outputs {_named(mine)} tiles fill {significant(own / sms)} waves of {sms} SMs "
                 f"where {_named(theirs)} tiles would fill {significant(others / sms)}: less of the last wave idles."
@@ -212,7 +217,9 @@ def _split_reason(run: Run, one: Product, other: Product) -> str | None:
     )
 
 
-def _layout_reason(one: Product, other: Product) -> list[str]:
+def _other_reason(one: Product, other: Product) -> list[str]:
+    if all(p.line.identity.family == "inductor" for p in (one, other)):
+        return ["Inductor's autotuner timed its candidates for each and kept these."]
     layouts = [p.line.identity.layout for p in (one, other)]
     if None in layouts or layouts[0] == layouts[1]:
         return []

@@ -64,11 +64,11 @@ def static_inputs(run: Run, launch: int) -> list[tuple[int, tuple[int, ...], str
     parent = int(host.parent[launch])
     if parent == ROOT:
         return []
-    around = int(host.op[parent])
-    same_call = np.flatnonzero((host.parent == (around if around != ROOT else parent)) | (host.parent == parent))
+    around = int(host.op[parent]) if host.op[parent] != ROOT else parent
+    before = np.arange(around + 1, launch)  # slices are in order of their start within a thread
     found = []
-    for slice_ in same_call.tolist():
-        if run.name(slice_) in _COPIES and host.start_ns[slice_] < host.start_ns[launch]:
+    for slice_ in before[np.isin(host.parent[before], (around, parent))].tolist():
+        if run.name(slice_) in _COPIES:
             found += [(slice_, shape, dtype) for shape, dtype in _copied(run, slice_)]
     return found
 

@@ -15,13 +15,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from foretrace.ops.args import Args
-from foretrace.ops.bytes import tensor_bytes, unique_elements
+from foretrace.ops.bytes import Tensor, tensor_bytes, total_bytes, unique_elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foretrace.names import Identity
-    from foretrace.ops.bytes import Tensor
 
 _LOOPS = re.compile(r"triton_(poi|per|red)_")
 """Kernels whose scalar arguments are the sizes of their loops; a template's are its grid."""
@@ -78,6 +77,19 @@ def _touched_bytes(tensor: Tensor, most: int | None) -> int | None:
     if whole is None or most is None or elements <= most:
         return whole
     return whole // elements * most
+
+
+def custom_pointwise(identity: Identity, shapes: Any, dtypes: Any, strides: Any) -> Pointers | None:  # noqa: ANN401
+    """A pointwise kernel of an op that no table knows: its inputs, then one result as large as the largest of them.
+
+    That is what such a kernel moves at least. ``None`` for other kernels, and where no tensor is recorded.
+    """
+    tensors = tuple(Args(shapes or (), dtypes or (), (), strides or ()).all_tensors())
+    if identity.op_class != "pointwise" or not tensors:
+        return None
+    largest = max(tensors, key=lambda tensor: tensor.elements)
+    every = (*tensors, Tensor(largest.shape, largest.dtype))
+    return Pointers(every, None, total_bytes(every), tensors[0].dtype)
 
 
 def product_shape(identity: Identity, shapes: Any, dtypes: Any) -> tuple[int, int, int, int] | None:  # noqa: ANN401

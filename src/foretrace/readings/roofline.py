@@ -154,7 +154,7 @@ def _row(run: Run, r: Rates) -> dict[str, Any]:
         "mean_ns": round(r.line.mean_ns),
         "flops": r.cost.flops,
         "bytes": r.cost.moved_bytes,
-        "dtype": r.cost.dtype,
+        "peak_dtype": r.cost.dtype,
         "bound": r.cost.bound,
         "floor_ns": round(r.cost.floor_ns) if r.cost.floor_ns is not None else None,
         "of_limit": r.of_limit,

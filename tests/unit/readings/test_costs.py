@@ -89,6 +89,12 @@ def test_triton_gemm_template_has_the_flops_of_its_product(recorded: Callable[[s
     assert (template.flops, template.moved_bytes, template.bound) == (38_654_705_664, 67_633_152, "compute")
 
 
+def test_custom_pointwise_kernels_move_their_inputs_and_a_result(recorded: Callable[[str], Run]) -> None:
+    """Liger's GELU·mul reads two tensors of 50.3 MB and writes one: inferred, because no table knows its op."""
+    liger = _of(recorded("mlp_64x128x768x3072_liger"), 2)
+    assert (liger.moved_bytes, liger.flops, liger.bound, liger.inferred) == (150_994_944, None, "memory", True)
+
+
 def test_graph_nodes_are_put_to_their_products(recorded: Callable[[str], Run]) -> None:
     """Without shapes: from the static input and the pointwise kernel's grid, labelled as inferred."""
     run = recorded("mlp_64x128x768x3072_cudagraph")

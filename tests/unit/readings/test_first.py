@@ -72,6 +72,11 @@ def test_nothing_where_nothing_is_to_gain(recorded: Callable[[str], Run]) -> Non
     assert answer.sentence.startswith("Nothing here would save more than 2.00 % of the GPU's time.")
 
 
+def test_advice_below_a_microsecond_is_none(recorded: Callable[[str], Run]) -> None:
+    """A 0.99 µs copy into a graph's input is 7 % of a tiny step and still not worth a word."""
+    assert _answer(recorded("mlp_1x1x768x3072_cudagraph")).evidence == ()
+
+
 @pytest.mark.parametrize("name", ["sdpa", "llama4_prefill", "ddp_straggler_rank0", "tp_rank1", "train_mlp_compiled"])
 def test_never_more_than_five(recorded: Callable[[str], Run], name: str) -> None:
     """Five lines at most, none below 2 % of a step's GPU time."""
