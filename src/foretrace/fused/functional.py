@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import ops, paths, plan, reference
+from . import eager, ops, paths, plan, reference
 from .activation import canonical, gelu_name
 from .paths import Weights
 
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
-
+_Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 def geglu(gate: Tensor, up: Tensor, *, approximate: str = "none") -> Tensor:
     """``gelu(gate) * up`` in one kernel, forward and backward.
@@ -43,11 +42,13 @@ def glu(gate: Tensor, up: Tensor, *, activation: str) -> Tensor:
         gate, up = gate.to(dtype), up.to(dtype)
     if gate.shape != up.shape:
         gate, up = torch.broadcast_tensors(gate, up)
-    if not plan.runs_kernels(gate, up):
+    if not plan.runs_kernels([gate, up]):
         return reference.glu(gate, up, activation)
-    if _unwatched(gate, up) and not (torch.is_grad_enabled() and (gate.requires_grad or up.requires_grad)):
-        return paths.glu(gate, up, activation)
-    return ops.glu_forward(gate, up, activation)
+    if not plan.unwatched([gate, up]):
+        return ops.glu_forward(gate, up, activation)
+    if torch.is_grad_enabled() and (gate.requires_grad or up.requires_grad):
+        return eager.Glu.apply(gate, up, activation)
+    return paths.glu(gate, up, activation)
 
 
 def gated_mlp(
@@ -81,34 +82,26 @@ def gated_mlp(
         ValueError: No such activation.
     """
     activation = canonical(activation)
-    given = (x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias)
+    given: _Given = (x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias)
     if torch.is_autocast_enabled(x.device.type):
-        given = _autocast(given)
+        given = _autocast(given, x.device.type)
         x = given[0]
     tensors = [t for t in given if t is not None]
-    if not plan.runs_kernels(*tensors):
+    if not plan.runs_kernels(tensors):
         return reference.gated_mlp(*given, activation=activation)
-    training = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     x_MK = paths.as_matrix(x)
-    if not training and _unwatched(*tensors):
-        weights = Weights(*given[1:])
-        y_MK = paths.forward(plan.path_for(x_MK, weights, training=False), x_MK, weights, activation)
+    weights = Weights(*given[1:])
+    training = torch.is_grad_enabled() and any([t.requires_grad for t in tensors])
+    if not plan.unwatched(tensors):
+        y_MK = ops.mlp_forward(x_MK, *weights, activation, training)[0]
+    elif training:
+        y_MK = eager.GatedMlp.apply(x_MK, activation, *weights)
     else:
-        y_MK = ops.mlp_forward(x_MK, *given[1:], activation, training)[0]
-    return y_MK.view(*x.shape[:-1], y_MK.shape[1])
+        y_MK = paths.forward(plan.path_for(x_MK, weights, training=False), x_MK, weights, activation)
+    return y_MK if x.ndim == 2 else y_MK.view(*x.shape[:-1], y_MK.shape[1])  # noqa: PLR2004 - a matrix already
 
 
-def _autocast(given: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    device = next(t.device.type for t in given if t is not None)
+def _autocast(given: _Given, device: str) -> _Given:
     dtype = torch.get_autocast_dtype(device)
-    return tuple(t if t is None or t.dtype == torch.float64 else t.to(dtype) for t in given)
-
-
-def _unwatched(*tensors: Tensor) -> bool:
-    """Whether nobody traces: then a plain call saves the dispatcher's round trip (about 20 µs in Python)."""
-    return (
-        not torch.compiler.is_compiling()
-        and all(type(t) in _PLAIN_TYPES for t in tensors)
-        and torch._C._len_torch_dispatch_stack() == 0  # noqa: SLF001 - modes have no public count
-        and torch._C._functorch.maybe_current_level() is None  # noqa: SLF001 - as above
-    )
+    cast = [t if t is None or t.dtype == torch.float64 else t.to(dtype) for t in given]
+    return tuple(cast)  # type: ignore[return-value] # the same seven

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from . import paths, plan
 from ._ops import add_op_namespace_prefix
-from .paths import Needs, Weights
+from .gradients import give, keep
+from .paths import Gradients, Needs, Weights
 
-_TWICE = "the fused gated MLP is differentiable once: use foretrace.fused.reference for a double backward"
+TWICE = "the fused gated MLP is differentiable once: use foretrace.fused.reference for a double backward"
 
 
 @torch.library.custom_op(add_op_namespace_prefix("glu_forward"), mutates_args=())
@@ -46,14 +47,14 @@ def mlp_forward(
 
 @torch.library.custom_op(add_op_namespace_prefix("mlp_backward"), mutates_args=())
 def mlp_backward(
-    dy: Tensor, x: Tensor | None, gate_out: Tensor, up_out: Tensor,
+    dy: Tensor, x: Tensor | None, gate_out: Tensor | None, up_out: Tensor | None,
     gate: Tensor | None, up: Tensor | None, down: Tensor | None,
     activation: str, needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of ``mlp_forward`` that ``needs`` names, as ``paths.Gradients`` has them; empty where not named."""
     dy = paths.as_matrix(dy)
     path = plan.backward_path_for(dy, gate_out, down)
-    found = paths.backward(path, dy, x, gate_out, up_out, (gate, up, down), activation, Needs(*needs))
+    found = paths.backward(path, dy, (x, gate_out, up_out), (gate, up, down), activation, Needs(*needs))
     return tuple(dy.new_empty(0) if t is None else t for t in found)  # type: ignore[return-value] # five of them
 
 
@@ -81,11 +82,11 @@ def _(
 
 @mlp_backward.register_fake
 def _(
-    dy: Tensor, x: Tensor | None, gate_out: Tensor, up_out: Tensor,
+    dy: Tensor, x: Tensor | None, gate_out: Tensor | None, up_out: Tensor | None,
     gate: Tensor | None, up: Tensor | None, down: Tensor | None,
     activation: str, needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    want, n, k = Needs(*needs), gate_out.shape[1], dy.shape[1]
+    want, n, k = Needs(*needs), 0 if gate_out is None else gate_out.shape[1], dy.shape[1]
     weights = n * (want.gate + want.up)
     return (
         dy.new_empty((dy.shape[0], k) if want.x else 0),
@@ -109,56 +110,25 @@ def _glu_gradient(ctx: Any, dout: Tensor) -> tuple[Tensor | None, Tensor | None,
 
 
 def _setup_mlp(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    x, gate, up, down, *_, ctx.activation, save = inputs
+    x, *weights, ctx.activation, save = inputs
     if not save:
         msg = "mlp_forward was called without save although a gradient is wanted"
         raise RuntimeError(msg)
     ctx.set_materialize_grads(value=False)
-    needs = Needs(*ctx.needs_input_grad[:7])
-    inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
-    ctx.save_for_backward(
-        x if needs.gate or needs.up else None,
-        output[1],
-        output[2],
-        gate if needs.x else None,
-        up if needs.x else None,
-        down if inner else None,
-    )
+    ctx.hidden = output[1].shape[1]
+    ctx.save_for_backward(*keep(Needs(*ctx.needs_input_grad[:7]), x, Weights(*weights), *output[1:]))
 
 
 def _mlp_gradient(ctx: Any, dy: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    if dy is None:
-        return (None,) * 9
-    x, gate_out, up_out, *weights = ctx.saved_tensors
     needs = Needs(*ctx.needs_input_grad[:7])
-    found = paths.Gradients(
-        *mlp_backward(dy, x, gate_out, up_out, *weights, ctx.activation, list(needs)),
-    )
-    n = gate_out.shape[1]
-    dgate, dup = _halves(found.gate_up_2NK, n, (needs.gate, needs.up))
-    dgate_bias, dup_bias = _halves(found.gate_up_bias_2N, n, (needs.gate_bias, needs.up_bias))
-    return (
-        found.x_MK if needs.x else None,
-        dgate,
-        dup,
-        found.down_KN if needs.down else None,
-        dgate_bias,
-        dup_bias,
-        found.down_bias_K if needs.down_bias else None,
-        None,
-        None,
-    )
-
-
-def _halves(both: Tensor | None, n: int, wanted: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
-    """Gate's and up's shares of a gradient that holds both, or only the wanted one."""
-    if both is None or not any(wanted):
-        return None, None
-    return both[:n] if wanted[0] else None, both[-n:] if wanted[1] else None
+    if dy is None or not any(needs):
+        return (None,) * 9
+    found = mlp_backward(dy, *ctx.saved_tensors, ctx.activation, list(needs))
+    return *give(Gradients(*found), needs, ctx.hidden), None, None
 
 
 def _refuse_twice(ctx: Any, *_: Any) -> None:
-    raise RuntimeError(_TWICE)
+    raise RuntimeError(TWICE)
 
 
 glu_forward.register_autograd(_glu_gradient, setup_context=_setup_glu)

@@ -1,7 +1,7 @@
 """The ways through a gated MLP, over matrices: what each path launches forward and backward.
 
 Shape legend: M rows, K dim, N hidden. ``pointwise`` is cuBLAS with one fused pointwise kernel; ``fused`` puts the
-activation into the GEMMs' epilogues; ``rows`` streams the weights for a few rows. Every path needs CUDA (or Triton's
+activation into the GEMMs' epilogues; ``rows`` and ``rows_tma`` stream the weights for a few rows. Every path needs CUDA (or Triton's
 interpreter), triton and one dtype throughout; ``plan`` knows which shapes each can serve.
 """
 
@@ -57,7 +57,10 @@ def on(device: torch.device) -> AbstractContextManager[object]:
 
 def as_matrix(tensor: Tensor) -> Tensor:
     """``tensor`` as ``[rows, last]`` with adjacent columns: a view where one exists, a copy where none does."""
-    matrix = tensor.reshape(-1, tensor.shape[-1]) if tensor.ndim else tensor.reshape(1, 1)
+    if tensor.ndim == 2:  # noqa: PLR2004 - a matrix already
+        matrix = tensor
+    else:
+        matrix = tensor.reshape(-1, tensor.shape[-1]) if tensor.ndim else tensor.reshape(1, 1)
     return matrix if matrix.stride(1) == 1 or matrix.shape[1] <= 1 else matrix.contiguous()
 
 
@@ -80,16 +83,18 @@ def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tup
     dup = torch.empty_like(up, memory_format=torch.contiguous_format)
     if gate.numel():
         with on(gate.device):
-            matrices = (as_matrix(t) for t in (dout, gate, up, dgate, dup))
-            pointwise.backward(*matrices, None, activation)
+            given = (as_matrix(dout), as_matrix(gate), as_matrix(up))
+            pointwise.backward(*given, as_matrix(dgate), as_matrix(dup), None, activation)
     return dgate, dup
 
 
 def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
     """The output ``[M, K]`` by ``path``, keeping nothing for a backward."""
-    if path == "rows":
-        from .kernels import rows  # noqa: PLC0415 - as above
-
+    if path in ("rows", "rows_tma"):
+        if path == "rows":
+            from .kernels import rows  # noqa: PLC0415 - as above
+        else:
+            from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
         with on(x_MK.device):
             return rows.forward(x_MK, w.gate, w.up, w.down, activation)
     hidden, _, _ = _hidden(path, x_MK, w, activation, save=False)
@@ -123,15 +128,28 @@ def _hidden(
 
 
 def backward(
-    path: str, dy_MK: Tensor, x_MK: Tensor | None, gate_MN: Tensor, up_MN: Tensor,
-    w: tuple[Tensor | None, Tensor | None, Tensor | None], activation: str, needs: Needs,
-) -> Gradients:  # fmt: skip
+    path: str,
+    dy_MK: Tensor,
+    saved: tuple[Tensor | None, Tensor | None, Tensor | None],
+    weights: tuple[Tensor | None, Tensor | None, Tensor | None],
+    activation: str,
+    needs: Needs,
+) -> Gradients:
     """The gradients that ``needs`` names, without a GEMM for any other; inputs are only read.
 
-    ``x`` is needed for the gradients of gate and up, their weights (the first two of ``w``) for x's, down's weight for
-    any of these.
+    Args:
+        path: ``fused``, or any other for cuBLAS and the pointwise kernel.
+        dy_MK: The output's gradient.
+        saved: x for the gradients of gate's and up's weights; gate's and up's outputs unless only down's bias is wanted.
+        weights: Gate's and up's for x's gradient, down's for any but its own.
+        activation: One of ``ACTIVATIONS``.
+        needs: The wanted gradients.
     """
-    (m, n), (gate_weight, up_weight, down_weight) = gate_MN.shape, w
+    (x_MK, gate_MN, up_MN), (gate_weight, up_weight, down_weight) = saved, weights
+    down_bias = dy_MK.sum(0) if needs.down_bias else None
+    if gate_MN is None or up_MN is None:
+        return Gradients(down_bias_K=down_bias)
+    m, n = gate_MN.shape
     dgate_up = hidden = None
     if needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias:
         assert down_weight is not None
@@ -151,7 +169,7 @@ def backward(
         _gate_up_gradient(dgate_up, x_MK, n, needs),
         dy_MK.t() @ hidden if needs.down and hidden is not None else None,
         dgate_up.sum(0) if dgate_up is not None and (needs.gate_bias or needs.up_bias) else None,
-        dy_MK.sum(0) if needs.down_bias else None,
+        down_bias,
     )
 
 

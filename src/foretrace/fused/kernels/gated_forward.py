@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from .device_activation import act
+from .launch import aligned, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,9 +85,12 @@ def gated_forward(
     cfg = config
     (m, k), n = x_MK.shape, h_MN.shape[1]
     g, u = saved or (h_MN, h_MN)
-    _kernel[(triton.cdiv(m, cfg.bm) * triton.cdiv(n, cfg.bn),)](
-        x_MK, gate_weight_NK, up_weight_NK, h_MN, g, u, m, n, k,
-        x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0),
-        SAVE=saved is not None, ACTIVATION=activation,
-        BM=cfg.bm, BN=cfg.bn, BK=cfg.bk, GROUP=cfg.group, num_warps=cfg.warps, num_stages=cfg.stages,
+    strides = (x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0))
+    starts = aligned(x_MK, gate_weight_NK, up_weight_NK)
+    key = (x_MK.dtype, n, k, tuple(map(kind, strides)), starts, saved is not None, activation, cfg)
+    args = (
+        x_MK, gate_weight_NK, up_weight_NK, h_MN, g, u, m, n, k, *strides,
+        saved is not None, activation, cfg.bm, cfg.bn, cfg.bk, cfg.group,
     )  # fmt: skip
+    grid = triton.cdiv(m, cfg.bm) * triton.cdiv(n, cfg.bn)
+    launch(_kernel, key, grid, args, num_warps=cfg.warps, num_stages=cfg.stages)

@@ -1,18 +1,22 @@
-"""What the Hopper kernels share: the order of tiles and descriptors."""
+"""What the Hopper kernels share: the order of tiles, tiles cut into slices, packed pairs, and descriptors."""
 
 # ruff: noqa: ANN001, ANN202 - Triton gives device functions their types
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SLICES: tl.constexpr = tl.constexpr(4)
+"""A tile's epilogue is cut into this many slices of its columns."""
 
 
 @gluon.jit
@@ -24,11 +28,70 @@ def tile_of(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
     return first + tile % in_group % rows, tile % in_group // rows
 
 
+@gluon.jit
+def _halves(x):
+    ROWS: gl.constexpr = x.shape[0]
+    COLS: gl.constexpr = x.shape[1] // 2
+    return x.reshape([ROWS, 2, COLS]).permute((0, 2, 1)).split()
+
+
+@gluon.jit
+def slices(x):
+    """The four quarters of ``x``'s columns; registers only."""
+    left, right = _halves(x)
+    first, second = _halves(left)
+    third, fourth = _halves(right)
+    return first, second, third, fourth
+
+
+@gluon.jit
+def pack(high, low, DTYPE: gl.constexpr):
+    """Two fp32 tensors rounded to ``DTYPE`` in one of int32: half the registers, which 16-bit tensors would not save."""
+    if DTYPE == gl.bfloat16:
+        return gl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", [high, low], gl.int32, is_pure=True, pack=1
+        )
+    else:  # noqa: RET505 - Triton takes one return a constexpr branch
+        return gl.inline_asm_elementwise(
+            "cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f", [high, low], gl.int32, is_pure=True, pack=1
+        )
+
+
+@gluon.jit
+def unpack(packed, DTYPE: gl.constexpr):
+    """The two tensors that ``pack`` took, rounded, as fp32."""
+    if DTYPE == gl.bfloat16:
+        high = (packed & -65536).to(gl.float32, bitcast=True)
+        low = (packed << 16).to(gl.float32, bitcast=True)
+    else:
+        high = (packed >> 16).to(gl.int16).to(gl.float16, bitcast=True).to(gl.float32)
+        low = packed.to(gl.int16).to(gl.float16, bitcast=True).to(gl.float32)
+    return high, low
+
+
+class _Address(NamedTuple):
+    """All that a descriptor asks of its tensor; holding the tensor itself would keep it alive in the cache."""
+
+    address: int
+    dtype: torch.dtype
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
 def descriptor(tensor: Tensor, rows: int, cols: int) -> TensorDescriptor:
     """A TMA descriptor over a bf16 or fp16 matrix, moving blocks of ``rows`` x ``cols``."""
-    dtype = gl.bfloat16 if tensor.dtype == torch.bfloat16 else gl.float16
-    layout = gl.NVMMASharedLayout.get_default_for([rows, cols], dtype)
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [rows, cols], layout)
+    return _describe(tensor.data_ptr(), tensor.dtype, *tensor.shape, tensor.stride(0), rows, cols)
+
+
+@lru_cache(maxsize=1024)
+def _describe(
+    address: int, dtype: torch.dtype, height: int, width: int, stride: int, rows: int, cols: int
+) -> TensorDescriptor:
+    # building one takes Triton 25 µs of checks
+    element = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
+    layout = gl.NVMMASharedLayout.get_default_for([rows, cols], element)
+    return TensorDescriptor(_Address(address, dtype), [height, width], [stride, 1], [rows, cols], layout)
 
 
 @cache

@@ -28,6 +28,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
 from .gluon_tiles import descriptor, multiprocessors
+from .launch import launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +41,7 @@ class Config:
     """Weight rows a tile (of gate and of up each), depth of a stage, and bytes of shared memory for the rings."""
 
     bn: int = 64
-    bk: int = 64
+    bk: int = 128
     ring_bytes: int = 192 * 1024
 
     def stages(self, weight_rows: int, rows: int) -> int:
@@ -48,6 +49,7 @@ class Config:
         return min(16, self.ring_bytes // ((weight_rows + rows) * self.bk * 2))
 
 
+# 128 deep: 51.1, 51.2 and 55.1 µs for 1, 16 and 64 rows of 2048 × 16384 on an H200, against 52.4, 52.4 and 55.2 at 64
 GATE_UP = Config()
 DOWN = Config()
 
@@ -261,17 +263,20 @@ def forward(
     # the arrival counters share the allocation of the parts
     space = x_MK.new_empty(tiles + (split * m * dim if split > 1 else 0), dtype=torch.float32)
     counters, parts = space[:tiles].view(torch.int32), space[tiles:]
-    gate_up_kernel[(min(programs, triton.cdiv(hidden, gate_up.bn)),)](
+    stages = gate_up.stages(2 * gate_up.bn, bm)
+    depth = triton.cdiv(dim, gate_up.bk)
+    args = (
         descriptor(x_MK, bm, gate_up.bk),
         descriptor(gate_weight_NK, gate_up.bn, gate_up.bk),
         descriptor(up_weight_NK, gate_up.bn, gate_up.bk),
-        h, counters, m, hidden, triton.cdiv(dim, gate_up.bk), tiles,
-        ACTIVATION=activation, STAGES=gate_up.stages(2 * gate_up.bn, bm), num_warps=4,
+        h, counters, m, hidden, depth, tiles, activation, stages,
     )  # fmt: skip
-    down_kernel[(tiles * split,)](
+    key = (x_MK.dtype, bm, dim, hidden, gate_up, down)
+    launch(gate_up_kernel, (*key, activation), min(programs, triton.cdiv(hidden, gate_up.bn)), args, num_warps=4)
+    args = (
         descriptor(h, bm, down.bk),
         descriptor(down_weight_KN, down.bn, down.bk),
-        out, parts, counters, m, dim, steps, share,
-        SPLIT=split, STAGES=down.stages(down.bn, bm), num_warps=4, launch_pdl=True,
+        out, parts, counters, m, dim, steps, share, split, down.stages(down.bn, bm),
     )  # fmt: skip
+    launch(down_kernel, key, tiles * split, args, num_warps=4, launch_pdl=True)
     return out

@@ -7,12 +7,13 @@ as columns are adjacent; offsets are 64-bit, rows and column blocks share grid x
 # ruff: noqa: ANN001, ANN202 - Triton gives kernel arguments their types
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import triton
 import triton.language as tl
 
 from .device_activation import act, act_and_slope
+from .launch import aligned, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,11 +74,7 @@ def forward(gate_MN: Tensor, up_MN: Tensor, out_MN: Tensor, activation: str) -> 
     """
     gate, up, out = _collapse(gate_MN, up_MN, out_MN)
     m, n = gate.shape
-    grid = (m * triton.cdiv(n, _BLOCK),)
-    _forward_kernel[grid](
-        gate, up, out, n, gate.stride(0), up.stride(0), out.stride(0),
-        ACTIVATION=activation, BLOCK=_BLOCK, num_warps=_WARPS,
-    )  # fmt: skip
+    _launch(_forward_kernel, (gate, up, out), m, n, (activation, _BLOCK))
 
 
 def backward(
@@ -96,9 +93,11 @@ def backward(
     given = [dout_MN, gate_MN, up_MN, dgate_MN, dup_MN]
     dout, gate, up, dgate, dup, out = _collapse(*given, out_MN if out_MN is not None else dup_MN)
     m, n = gate.shape
-    grid = (m * triton.cdiv(n, _BLOCK),)
-    _backward_kernel[grid](
-        dout, gate, up, dgate, dup, out,
-        n, dout.stride(0), gate.stride(0), up.stride(0), dgate.stride(0), dup.stride(0), out.stride(0),
-        WRITE_OUT=out_MN is not None, ACTIVATION=activation, BLOCK=_BLOCK, num_warps=_WARPS,
-    )  # fmt: skip
+    _launch(_backward_kernel, (dout, gate, up, dgate, dup, out), m, n, (out_MN is not None, activation, _BLOCK))
+
+
+def _launch(kernel: Any, tensors: tuple[Tensor, ...], m: int, n: int, constants: tuple[Any, ...]) -> None:
+    strides = tuple([t.stride(0) for t in tensors])
+    kinds = (kind(n), *map(kind, strides))
+    key = (tuple([t.dtype for t in tensors]), aligned(*tensors), kinds, constants)
+    launch(kernel, key, m * triton.cdiv(n, _BLOCK), (*tensors, n, *strides, *constants), num_warps=_WARPS)

@@ -18,6 +18,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
+from .launch import aligned, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,16 +144,20 @@ def forward(
     space = x_MK.new_empty(tiles + (split * m * dim if split > 1 else 0), dtype=torch.float32)
     counters, parts = space[:tiles].view(torch.int32), space[tiles:]
     dependent = _chains_kernels(x_MK.device)
+    strides = (x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0), down_weight_KN.stride(0))
+    starts = aligned(x_MK, gate_weight_NK, up_weight_NK, down_weight_KN)
+    key = (x_MK.dtype, bm, dim, hidden, tuple(map(kind, strides)), starts, gate_up, down, dependent)
+    args = (
+        x_MK, gate_weight_NK, up_weight_NK, h, counters, m, hidden, dim, *strides[:3], tiles,
+        activation, bm, gate_up.bn, gate_up.bk, dependent,
+    )  # fmt: skip
+    options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
+    launch(_gate_up_kernel, (*key, activation), triton.cdiv(hidden, gate_up.bn), args, **options)
+    args = (
+        h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
+        split, bm, down.bn, down.bk, dependent,
+    )  # fmt: skip
     chain = {"launch_pdl": True} if dependent else {}
-    _gate_up_kernel[(triton.cdiv(hidden, gate_up.bn),)](
-        x_MK, gate_weight_NK, up_weight_NK, h, counters, m, hidden, dim,
-        x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0), tiles,
-        ACTIVATION=activation, BM=bm, BN=gate_up.bn, BK=gate_up.bk, DEPENDENT=dependent,
-        num_warps=gate_up.warps, num_stages=gate_up.stages,
-    )  # fmt: skip
-    _down_kernel[(tiles * split,)](
-        h, down_weight_KN, out, parts, counters, m, dim, hidden, down_weight_KN.stride(0), k_share,
-        SPLIT=split, BM=bm, BN=down.bn, BK=down.bk, DEPENDENT=dependent,
-        num_warps=down.warps, num_stages=down.stages, **chain,
-    )  # fmt: skip
+    options = {"num_warps": down.warps, "num_stages": down.stages}
+    launch(_down_kernel, key, tiles * split, args, **options, **chain)
     return out

@@ -1,0 +1,45 @@
+"""What a gated MLP keeps for its backward, and how the gradients found there go back to its inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .paths import Gradients, Needs, Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def keep(needs: Needs, x: Tensor, w: Weights, gate_out: Tensor, up_out: Tensor) -> tuple[Tensor | None, ...]:
+    """What the backward reads: x, gate's and up's outputs, and the three weights, each only if a wanted gradient does."""
+    inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
+    return (
+        x if needs.gate or needs.up else None,
+        gate_out if inner or needs.down else None,
+        up_out if inner or needs.down else None,
+        w.gate if needs.x else None,
+        w.up if needs.x else None,
+        w.down if inner else None,
+    )
+
+
+def give(found: Gradients, needs: Needs, hidden: int) -> tuple[Tensor | None, ...]:
+    """One gradient for each of x, the three weights and their biases, or nothing where none is wanted."""
+    gate, up = _halves(found.gate_up_2NK, hidden, (needs.gate, needs.up))
+    gate_bias, up_bias = _halves(found.gate_up_bias_2N, hidden, (needs.gate_bias, needs.up_bias))
+    return (
+        found.x_MK if needs.x else None,
+        gate,
+        up,
+        found.down_KN if needs.down else None,
+        gate_bias,
+        up_bias,
+        found.down_bias_K if needs.down_bias else None,
+    )
+
+
+def _halves(both: Tensor | None, n: int, wanted: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+    """Gate's and up's shares of a gradient that holds both, or only the wanted one."""
+    if both is None or not any(wanted):
+        return None, None
+    return both[:n] if wanted[0] else None, both[-n:] if wanted[1] else None
