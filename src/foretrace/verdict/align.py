@@ -1,0 +1,139 @@
+"""Which guess speaks of which kernel: the two sequences laid side by side, order kept."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from foretrace.ops import launches_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from foretrace.verdict.observed import Seen
+    from foretrace.verdict.records import GuessedKernel
+
+Pair = tuple[int | None, int | None]
+
+_CLASS, _OP, _SHAPES, _MODULE = 4, 3, 3, 2
+_MOST_CELLS = 4_000_000
+"""Above this many comparisons (2,000 × 2,000 kernels, a few seconds) kernels are paired in the order of their class."""
+
+
+def align(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Pair]:
+    """Pairs of positions, ``None`` where one side has nothing; a pair's classes agree.
+
+    The alignment with the most agreement in class, op, shapes and module, as Needleman and Wunsch (1970) find it.
+    """
+    low, high = _ends(guessed, seen)
+    left, right = guessed[low : len(guessed) - high], seen[low : len(seen) - high]
+    middle = _best(left, right) if len(left) * len(right) <= _MOST_CELLS else _in_turn(left, right)
+    pairs: list[Pair] = [(i, i) for i in range(low)]
+    pairs += [(None if i is None else i + low, None if j is None else j + low) for i, j in middle]
+    return pairs + [(len(guessed) - i, len(seen) - i) for i in range(high, 0, -1)]
+
+
+def classes_agree(guess: GuessedKernel, seen: Seen) -> bool:
+    """Whether a kernel is of the class guessed; a name's class and its op's may differ, so the same op agrees too."""
+    if guess.op_class == seen.op_class:
+        return True
+    if "gemm-helper" in {guess.op_class, seen.op_class} or seen.kind == "set":
+        return False
+    return guess.op is not None and seen.op is not None and base(guess.op) == base(seen.op)
+
+
+def ops_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
+    """Whether both name one op, or one set of fused ops; ``None`` when one of them does not say."""
+    if guess.fused_ops and seen.identity.fused_ops:
+        return _working(guess.fused_ops) == _working(seen.identity.fused_ops)
+    if guess.op is None or seen.op is None or guess.fused_ops:
+        return None
+    if seen.identity.fused_ops:
+        return False
+    return base(guess.op) == base(seen.op) if "::" in seen.op else None
+
+
+def shapes_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
+    """Whether the guessed sizes are those of the op's first tensors; an ``out=`` may follow. ``None`` when unsaid."""
+    if not guess.shapes or seen.shapes is None or not ops_agree(guess, seen) or guess.fused_ops:
+        return None
+    return seen.shapes[: len(guess.shapes)] == guess.shapes
+
+
+def modules_agree(guess: GuessedKernel, seen: Seen) -> bool:
+    """Whether the trace names the same module, by its path or the end of it."""
+    if not guess.source or not seen.module:
+        return False
+    return guess.source == seen.module or seen.module.endswith(f".{guess.source}")
+
+
+def base(op: str) -> str:
+    """An op's name without namespace, overload and the underscore of its in-place form."""
+    return op.rpartition("::")[2].partition(".")[0].removesuffix("_")
+
+
+def _working(ops: Sequence[str]) -> frozenset[str]:
+    """Ops of a fused kernel that compute: versions of PyTorch differ in which views they list."""
+    return frozenset(base(op) for op in ops if not launches_nothing(f"aten::{op}"))
+
+
+def _score(guess: GuessedKernel, seen: Seen) -> int:
+    if not classes_agree(guess, seen):
+        return 0
+    score = _CLASS + _MODULE * modules_agree(guess, seen)
+    return score + _OP * bool(ops_agree(guess, seen)) + _SHAPES * bool(shapes_agree(guess, seen))
+
+
+def _ends(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> tuple[int, int]:
+    """How many pairs agree in everything at the start and at the end: no need to search there."""
+    most = min(len(guessed), len(seen))
+    low = next((i for i in range(most) if not _certain(guessed[i], seen[i])), most)
+    high = next((i for i in range(most - low) if not _certain(guessed[-1 - i], seen[-1 - i])), most - low)
+    return low, high
+
+
+def _certain(guess: GuessedKernel, seen: Seen) -> bool:
+    agree = classes_agree(guess, seen) and bool(ops_agree(guess, seen)) and shapes_agree(guess, seen) is not False
+    return agree and (not seen.module or modules_agree(guess, seen))
+
+
+def _best(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Pair]:
+    rows, columns = len(guessed), len(seen)
+    best = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        below, here = best[i + 1], best[i]
+        for j in range(columns - 1, -1, -1):
+            score = _score(guessed[i], seen[j])
+            paired = score + below[j + 1] if score else 0
+            here[j] = max(paired, below[j], here[j + 1])
+    return _path(best, guessed, seen)
+
+
+def _path(best: list[list[int]], guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Pair]:
+    pairs: list[Pair] = []
+    i = j = 0
+    while i < len(guessed) and j < len(seen):
+        score = _score(guessed[i], seen[j])
+        if score and best[i][j] == score + best[i + 1][j + 1]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            pairs.append((i, None))
+            i += 1
+        else:
+            pairs.append((None, j))
+            j += 1
+    return pairs + [(k, None) for k in range(i, len(guessed))] + [(None, k) for k in range(j, len(seen))]
+
+
+def _in_turn(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Pair]:
+    """Each guess with the next kernel of its class; the rest of the kernels at the end."""
+    waiting: dict[str, list[int]] = {}
+    for j, one in enumerate(seen):
+        waiting.setdefault(one.op_class, []).append(j)
+    queues: dict[str, Callable[[], int | None]] = {
+        name: partial(next, iter(positions), None) for name, positions in waiting.items()
+    }
+    pairs: list[Pair] = [(i, queues.get(guess.op_class, lambda: None)()) for i, guess in enumerate(guessed)]
+    taken = {j for _, j in pairs}
+    return pairs + [(None, j) for j in range(len(seen)) if j not in taken]
