@@ -6,7 +6,7 @@ python bench/ladder.py --out bench/results/ladder_h200.json --traces /tmp/road -
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import statistics
 import subprocess
@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+KEPT = ("name", "title", "skipped", "guesses", "surprises", "kernels", "on_gpu", "on_cpu")
 FIGURES = ("kernels_per_step", "gpu_ns", "cpu_ns", "first_call_ns")
 
 
@@ -27,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     roads = [walk(arguments.traces / f"walk{number}") for number in range(arguments.walks)]
     record = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "command": " ".join(["python", *sys.argv]),
         "versions": {name: version(name) for name in ("torch", "triton", "liger-kernel", "numpy")},
         "device": roads[0]["device"],

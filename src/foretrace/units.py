@@ -16,7 +16,7 @@ def significant(value: float, digits: int = 3) -> str:
     """``value`` with ``digits`` significant digits and thousands separators, never in exponent form.
 
     >>> significant(55.744), significant(1283.343), significant(0.767)
-    ('55.7', '1,283', '0.767')
+    ('55.7', '1,280', '0.767')
     """
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)

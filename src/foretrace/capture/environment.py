@@ -12,6 +12,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,8 +24,6 @@ from foretrace.capture.baseline import UNKNOWN, Baseline
 from foretrace.capture.files import rank_and_world_size
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from foretrace.capture.machine import Clocks, Device
     from foretrace.capture.schedule import Schedule
     from foretrace.capture.timing import Timing
@@ -139,7 +138,7 @@ class Environment:
             clocks=machine.clocks(device),
             versions=versions(),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
-            command=shlex.join(sys.argv),
+            command=_command_line(),
             rank=rank,
             world_size=world_size,
             git_commit=commit,
@@ -149,6 +148,13 @@ class Environment:
     def to_json(self) -> bytes:
         """The file's content: indented JSON in UTF-8 that ends with a line feed."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def _command_line() -> str:
+    """As it was typed: ``python -m foretrace`` puts the path of ``__main__.py`` where the program's name belongs."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else sys.argv[0]
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def versions() -> dict[str, str]:

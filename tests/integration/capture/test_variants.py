@@ -233,6 +233,7 @@ def test_a_cuda_graph_spares_the_host_and_not_the_device(targets: Path, tmp_path
     assert graph.environment is not None
     assert graph.environment.device_events is True
     weights = 3 * 768 * 3072 * 4
-    assert weights < (eager.environment.peak_memory_bytes or 0) < 2 * weights
+    workspace = 64 << 20  # cuBLAS takes its own from the same allocator: 32 MiB a handle on Hopper
+    assert weights < (eager.environment.peak_memory_bytes or 0) < 2 * weights + workspace
     names = [event["name"] for event in spans(tmp_path / "geglu_compile-reduce-overhead.json.gz")]
     assert names.count("cudaGraphLaunch") == 3
