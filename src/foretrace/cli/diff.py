@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foretrace.run import Run
 
 
-def diff(before: str, after: str, *, gate: str | None = None, anyway: bool = False, out: Output = STDOUT) -> int:
+def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = False, out: Output = STDOUT) -> int:
     """Say what changed between two traces, kernel by kernel, and whether it was worth it.
 
     Kernels are matched by the work that they do: the same kernel, another one for the same work, several fused into

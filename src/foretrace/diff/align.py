@@ -7,6 +7,7 @@ Whatever is left was added or removed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ class Match:
 
 
 def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
-    """Matches that hold every row of both sides exactly once, in the order of ``after`` with removed rows between."""
+    """Matches that hold every row of both sides exactly once."""
     pairs = dict(_common(before, after, same_work))
     pairs |= _moved(before, after, pairs)
     place = Place(before, after, pairs)
@@ -46,7 +47,7 @@ def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
     place = place.with_pairs({left[0][i]: left[1][j] for i, j in again})
     place = by_order(place)
     place = by_order(place.mirrored()).mirrored()
-    return _ordered(place)
+    return _matches(place)
 
 
 def same_work(x: Row, y: Row) -> int:
@@ -133,7 +134,7 @@ def _moved(before: Sequence[Row], after: Sequence[Row], pairs: dict[int, int]) -
     return found
 
 
-def _ordered(place: Place) -> tuple[Match, ...]:
+def _matches(place: Place) -> tuple[Match, ...]:
     found: dict[int, Match] = {}
     for i, j in place.pairs.items():
         joined, split = place.into_after.get(j, ()), place.into_before.get(i, ())
@@ -144,6 +145,18 @@ def _ordered(place: Place) -> tuple[Match, ...]:
         if i not in place.pairs:
             found[min(members)] = Match((i,), tuple(sorted(members)), i in place.inferred[0])
     removed, added = place.unmatched()
-    at = [(float(j), match) for j, match in [*found.items(), *((j, Match((), (j,))) for j in added)]]
-    at += [(place.expected(i), Match((i,), ())) for i in removed]
-    return tuple(match for _, match in sorted(at, key=lambda entry: (entry[0], entry[1].before)))
+    alone = [*(Match((i,), ()) for i in removed), *(Match((), (j,)) for j in added)]
+    return (*found.values(), *alone)
+
+
+def in_order(matches: Sequence[Match]) -> tuple[Match, ...]:
+    """Matches in the order of the after-run; removed rows behind the match of their nearest forerunner."""
+    anchors = sorted((i, min(match.after)) for match in matches if match.after for i in match.before)
+
+    def place(match: Match) -> tuple[float, ...]:
+        if match.after:
+            return (float(min(match.after)),)
+        at = bisect_left(anchors, (match.before[0], 0))
+        return (anchors[at - 1][1] + 0.5 if at else -0.5, *match.before)
+
+    return tuple(sorted(matches, key=place))

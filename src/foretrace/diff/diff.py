@@ -9,7 +9,7 @@ import numpy as np
 
 from foretrace import stats
 from foretrace.diff import host
-from foretrace.diff.align import Match, align
+from foretrace.diff.align import Match, align, in_order
 from foretrace.diff.changes import change_of
 from foretrace.diff.comparable import why_not
 from foretrace.diff.counted import counted
@@ -68,13 +68,8 @@ def _matches(rows: Sequence[Row], other_rows: Sequence[Row]) -> tuple[Match, ...
     """`align`, always in the same direction: where two alignments are equally good, both directions take one."""
     key, other_key = ([(row.name, row.work.shapes) for row in side] for side in (rows, other_rows))
     if key <= other_key:
-        return align(rows, other_rows)
-    found = [Match(match.after, match.before, match.inferred) for match in align(other_rows, rows)]
-    return tuple(sorted(found, key=_position))
-
-
-def _position(match: Match) -> tuple[float, ...]:
-    return (float(min(match.after)) if match.after else float("inf"), *match.before)
+        return in_order(align(rows, other_rows))
+    return in_order([Match(match.after, match.before, match.inferred) for match in align(other_rows, rows)])
 
 
 def _steps(was: Counted, now: Counted, *, judged: bool) -> Steps:

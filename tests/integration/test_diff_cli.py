@@ -1,0 +1,102 @@
+"""``foretrace diff`` as a command, and as the gate that a pull request must pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+H200 = Path(__file__).parents[1] / "data" / "h200"
+EAGER, COMPILED = "mlp_64x128x768x3072_eager", "mlp_64x128x768x3072_compiled"
+TUNED = "mlp_64x128x768x3072_maxautotune"
+
+
+def _diff(before: str, after: str, *options: str) -> subprocess.CompletedProcess[str]:
+    paths = [str(H200 / f"{name}.json.gz") for name in (before, after)]
+    command = [sys.executable, "-m", "foretrace", "diff", *paths, *options]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize("gate", ["3%", "3", "0"])
+def test_the_gate_lets_the_compiled_mlp_pass(gate: str) -> None:
+    """A run that got faster passes any gate: exit 0, the report on stdout, nothing on stderr."""
+    done = _diff(EAGER, COMPILED, "--gate", gate)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Faster on the GPU: 233 → 206 µs a step (−12 %).")
+
+
+def test_the_gate_stops_the_autotuned_mlp() -> None:
+    """15 % slower breaks a gate of 3 %: exit 1, with the report; a gate of 20 % holds."""
+    done = _diff(COMPILED, TUNED, "--gate", "3%")
+    assert done.returncode == 1
+    assert done.stdout.startswith("Slower on the GPU: 206 → 237 µs a step (+15 %).")
+    assert _diff(COMPILED, TUNED, "--gate", "20%").returncode == 0
+    assert _diff(COMPILED, TUNED).returncode == 0
+
+
+def test_a_gate_that_cannot_tell_exits_2_and_says_what_it_needs() -> None:
+    """Three steps a side that overlap: the report is shown, the error names the steps that are needed."""
+    done = _diff("linear_1024x32x64_eager", "linear_1024x32x64_compiled", "--gate", "3%")
+    assert done.returncode == 2
+    assert done.stdout.startswith("Inconclusive")
+    assert done.stderr == (
+        "error: the gate could not run: 3 counted steps a side cannot tell\n\n"
+        "hint: record at least 5 steps a side: `foretrace profile … --active 5`\n"
+    )
+
+
+def test_a_gate_on_incomparable_traces_exits_2() -> None:
+    """bf16 against fp16 is no regression; ``--anyway`` judges them all the same, and cannot tell either."""
+    done = _diff(EAGER, "mlp_float16", "--gate", "3%")
+    assert done.returncode == 2
+    assert "the traces are not comparable (other dtype: bf16 before, f16 after)" in done.stderr
+    assert "hint: record both the same way" in done.stderr
+    assert "3 counted steps" in _diff(EAGER, "mlp_float16", "--gate", "3%", "--anyway").stderr
+
+
+def test_a_gate_must_be_a_percentage() -> None:
+    """Anything else is refused before a trace is read."""
+    done = _diff(EAGER, COMPILED, "--gate", "fast")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: `fast` is no percentage")
+
+
+def test_json_has_the_promised_keys() -> None:
+    """Schema version 1: the keys of a program that reads it, with integers, lists and null as they are."""
+    found = json.loads(_diff(EAGER, COMPILED, "--format", "json").stdout)
+    assert found["schema"] == "foretrace.diff/1"
+    assert (found["comparable"], found["why_not"]) == (True, [])
+    promised = ("before_ns", "after_ns", "significant", "before_wall_ns", "after_wall_ns")
+    assert [found["steps"][key] for key in promised] == [233_438, 206_047, True, 490_335, 408_005]
+    assert found["steps"]["interval"][0] < found["steps"]["ratio"] < found["steps"]["interval"][1]
+    fused = found["changes"][2]
+    assert fused["status"] == "fused"
+    assert len(fused["before"]) == 2
+    assert fused["fields"] == {"origins": ["_unsafe_view"]}
+    assert found["changes"][0]["op"] == "aten::mm"
+    assert "aten::t" in found["cpu_ops"]["removed"]
+    assert "TorchDynamo Cache Lookup" in found["cpu_ops"]["added"]
+    assert found["sentence"].startswith("Faster")
+
+
+def test_markdown_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
+    """``-o`` writes the comment; every kernel is a row, with the labels of both sides as headers."""
+    comment = tmp_path / "comment.md"
+    assert _diff(EAGER, COMPILED, "--format", "markdown", "-o", str(comment)).returncode == 0
+    text = comment.read_text(encoding="utf-8")
+    assert "| eager | compiled |" in text
+    assert "| gelu + mul |" in text
+    assert "−31.7" in text
+
+
+def test_the_table_for_people() -> None:
+    """One line a kernel: what it was, what it is, both times, the change and a word."""
+    lines = _diff(EAGER, COMPILED).stdout.splitlines()
+    (fused,) = [line for line in lines if line.lstrip().startswith("gelu + mul")]
+    assert fused.split()[-5:] == ["68.8", "→", "37.1", "−31.7", "fused"]
+    (up,) = [line for line in lines if line.endswith("same kernel, slower")]
+    assert "55.8 → 60.2" in up
+    assert "+4.4" in up

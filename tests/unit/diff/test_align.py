@@ -1,0 +1,130 @@
+"""Which kernel does the work of which: on small runs by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from foretrace.diff import Change, diff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from foretrace.run import Run
+
+    Kernel = tuple[str, str, Any, float]
+    Build = Callable[..., Run]
+
+UP = ("aten::mm", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", [[256, 64], [64, 128]], 30.0)
+DOWN = ("aten::mm", "nvjet_sm90_tst_128x64_64x8_4x1_v_bz_TNT", [[256, 128], [128, 64]], 25.0)
+RELU = ("aten::relu", "void at::native::relu_kernel()", [[256, 128]], 9.0)
+ADD = ("aten::add", "void at::native::add_kernel()", [[256, 128], [256, 128], []], 11.0)
+
+
+def _told(changes: Sequence[Change]) -> list[tuple[str, list[str | None], list[str | None]]]:
+    return [(c.status, list(c.before_op), list(c.after_op)) for c in changes]
+
+
+def _steps(*kernels: Kernel, count: int = 3) -> list[list[Kernel]]:
+    return [list(kernels)] * count
+
+
+def _named(kernel: Kernel, name: str) -> Kernel:
+    return (kernel[0], name, *kernel[2:])
+
+
+def test_reordering_is_no_change(built: Build) -> None:
+    """The same four kernels in another order are the same four kernels."""
+    found = diff(built(_steps(UP, RELU, ADD, DOWN)), built(_steps(ADD, DOWN, UP, RELU)))
+    assert [c.status for c in found.changes] == ["same"] * 4
+
+
+def test_more_or_fewer_steps_are_no_change(built: Build) -> None:
+    """Two steps against seven of the same kernels."""
+    found = diff(built(_steps(UP, RELU, count=2)), built(_steps(UP, RELU, count=7)))
+    assert found.is_empty
+    assert (found.before.steps, found.after.steps) == (2, 7)
+
+
+def test_a_renamed_kernel_is_a_variant(built: Build) -> None:
+    """Op and shapes are the same and the name is another."""
+    found = diff(built(_steps(UP, RELU)), built(_steps(_named(UP, "my_own_gemm"), RELU)))
+    assert _told(found.changes) == [("variant", ["aten::mm"], ["aten::mm"]), ("same", ["aten::relu"], ["aten::relu"])]
+    assert found.changes[0].fields["family"] == ["nvjet", "unknown"]
+
+
+def test_kernels_that_came_and_went(built: Build) -> None:
+    """What has no counterpart is added or removed, at its place."""
+    found = diff(built(_steps(UP, RELU)), built(_steps(UP, DOWN)))
+    assert [c.status for c in found.changes] == ["same", "removed", "added"]
+    assert found.changes[1].after_ns is None
+    assert found.changes[2].before_ns is None
+    assert found.changes[2].after_ns == 25_000
+
+
+def test_two_gemms_of_equal_flops_are_told_apart(built: Build) -> None:
+    """Up and down need the same FLOPs; exchanged, each is matched with itself."""
+    found = diff(built(_steps(UP, DOWN)), built(_steps(DOWN, UP)))
+    assert [c.status for c in found.changes] == ["same", "same"]
+    assert sorted(c.before_ns or 0 for c in found.changes) == [25_000, 30_000]
+
+
+def test_fused_by_the_ops_in_the_name(built: Build) -> None:
+    """Each pair of relu and add belongs to the generated kernel at its own place; views are origins."""
+    fused = ("triton_poi_fused_add_relu_view_0", "triton_poi_fused_add_relu_view_0", [[256, 128]] * 3, 12.0)
+    before, after = built(_steps(UP, RELU, ADD, DOWN, RELU, ADD)), built(_steps(UP, fused, DOWN, fused))
+    found = diff(before, after)
+    assert _told(found.changes) == [
+        ("same", ["aten::mm"], ["aten::mm"]),
+        ("fused", ["aten::relu", "aten::add"], ["triton_poi_fused_add_relu_view_0"]),
+        ("same", ["aten::mm"], ["aten::mm"]),
+        ("fused", ["aten::relu", "aten::add"], ["triton_poi_fused_add_relu_view_0"]),
+    ]
+    assert found.changes[1].fields == {"origins": ["view"]}
+    assert found.changes[1].before_ns == 20_000
+    assert [c.status for c in diff(after, before).changes] == ["same", "split", "same", "split"]
+
+
+def test_fused_by_order_is_inferred(built: Build) -> None:
+    """A hand-written kernel between two GEMMs stands for what stood there, and the change says how that is known."""
+    mine = ("mine::relu_add", "_fused_rows", [[256, 128], [256, 128]], 12.0)
+    found = diff(built(_steps(UP, RELU, ADD, DOWN)), built(_steps(UP, mine, DOWN)))
+    assert _told(found.changes)[1] == ("fused", ["aten::relu", "aten::add"], ["mine::relu_add"])
+    assert [c.inferred for c in found.changes] == [False, True, False]
+
+
+def test_a_hand_written_kernel_of_another_size_takes_nothing_in(built: Build) -> None:
+    """Tensors of another size are other work: added and removed, not fused."""
+    mine = ("mine::something", "_other_rows", [[7, 7]], 12.0)
+    found = diff(built(_steps(UP, RELU, DOWN)), built(_steps(UP, mine, DOWN)))
+    assert sorted(c.status for c in found.changes) == ["added", "removed", "same", "same"]
+
+
+def test_an_epilogue_takes_in_the_op_that_it_does(built: Build) -> None:
+    """A GEMM whose template lists relu does the work of the GEMM and of the relu behind it."""
+    template = ("triton_tem_fused_mm_relu_0", "triton_tem_fused_mm_relu_0", [[256, 64], [64, 128], [256, 128]], 31.0)
+    found = diff(built(_steps(UP, RELU)), built(_steps(template)))
+    assert _told(found.changes) == [("fused", ["aten::mm", "aten::relu"], ["triton_tem_fused_mm_relu_0"])]
+
+
+def test_a_step_that_differs_from_the_others_is_grouped_by_call(built: Build) -> None:
+    """Where steps launch different kernels, both runs are grouped by call and still match."""
+    uneven = [[UP, RELU, RELU], [UP, RELU], [UP, RELU]]
+    found = diff(built(uneven), built(_steps(UP, RELU)))
+    assert [c.status for c in found.changes] == ["same", "same"]
+
+
+def test_one_side_without_kernels(built: Build) -> None:
+    """Everything is added, or removed; nothing is divided by nothing."""
+    found = diff(built([[]]), built(_steps(UP, RELU)))
+    assert [c.status for c in found.changes] == ["added", "added"]
+    assert found.steps.ratio is None
+    assert [c.status for c in diff(built(_steps(UP)), built([[]])).changes] == ["removed"]
+
+
+@pytest.mark.parametrize("count", [1_500])
+def test_long_steps_are_aligned(built: Build, count: int) -> None:
+    """A step of thousands of kernels is grouped by kind of call: two kinds, each one change."""
+    found = diff(built(_steps(*[UP, RELU] * (count // 2), count=1)), built(_steps(*[UP, RELU] * (count // 2), count=1)))
+    assert [c.status for c in found.changes] == ["same", "same"]

@@ -1,0 +1,92 @@
+"""When times of two runs say nothing about the change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foretrace.diff import diff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.run import Run
+
+    Build = Callable[..., Run]
+
+GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+SLOW, FAST = 50.0, 20.0
+
+
+def _gemm(rows: int, micros: float, columns: int = 128) -> list[list[tuple[str, str, Any, float]]]:
+    return [[("aten::mm", GEMM, [[rows, 64], [64, columns]], micros)]] * 5
+
+
+def test_alike_runs_are_comparable(built: Build) -> None:
+    """The same work on the same device: a verdict."""
+    found = diff(built(_gemm(256, SLOW)), built(_gemm(256, FAST)))
+    assert found.comparable
+    assert found.why_not == ()
+    assert found.steps.verdict == "faster"
+
+
+def test_another_device_withholds_the_verdict_unless_anyway(built: Build) -> None:
+    """An A100 against a V100: listed first, figures given, no verdict; with ``anyway`` the verdict, still listed."""
+    before, after = built(_gemm(256, FAST), device="NVIDIA A100"), built(_gemm(256, SLOW), device="Tesla V100")
+    found = diff(before, after)
+    assert not found.comparable
+    assert found.why_not == ("other device: NVIDIA A100 before, Tesla V100 after",)
+    assert not found.steps.significant
+    assert found.sentence.startswith("Not comparable: other device")
+    assert "Slower" not in found.sentence
+    assert found.steps.ratio == 2.5
+    anyway = diff(before, after, anyway=True)
+    assert (anyway.comparable, anyway.steps.verdict) == (False, "slower")
+    assert anyway.sentence.startswith("Compared anyway: other device")
+
+
+def test_another_world_size(built: Build) -> None:
+    """Eight ranks against two."""
+    found = diff(
+        built(_gemm(256, FAST), distributedInfo={"rank": 3, "world_size": 8}),
+        built(_gemm(256, FAST), distributedInfo={"rank": 1, "world_size": 2}),
+    )
+    assert found.why_not == ("other world size: 8 before, 2 after",)
+
+
+def test_one_process_against_many(built: Build) -> None:
+    """A trace that knows of no group is not known to be one of two ranks."""
+    found = diff(built(_gemm(256, FAST)), built(_gemm(256, FAST), distributedInfo={"rank": 0, "world_size": 2}))
+    assert found.why_not == ("other world size: unknown before, 2 after",)
+
+
+def test_another_torch(built: Build) -> None:
+    """Versions come from the file that capture writes beside the trace."""
+    envs = [{"versions": {"torch": version}} for version in ("2.11.0", "2.12.1")]
+    found = diff(built(_gemm(256, FAST), env=envs[0]), built(_gemm(256, FAST), env=envs[1]))
+    assert found.why_not == ("other torch version: 2.11.0 before, 2.12.1 after",)
+
+
+def test_another_batch_is_other_shapes(built: Build) -> None:
+    """No product of one side has the size of one of the other."""
+    found = diff(built(_gemm(256, SLOW)), built(_gemm(32, FAST)))
+    assert found.why_not == ("other shapes: 0.00419 GFLOP a step in matrix products before, 0.000524 GFLOP after",)
+
+
+def test_two_projections_in_one_product_stay_comparable(built: Build) -> None:
+    """Gate and up as one GEMM of twice the width: other shapes, the same products of that depth in all."""
+    before = [[*_gemm(256, FAST)[0], *_gemm(256, FAST)[0]]] * 5
+    found = diff(built(before), built(_gemm(256, FAST, columns=256)))
+    assert found.why_not == ()
+
+
+def test_another_size_of_pointwise_work(built: Build) -> None:
+    """Without matrix products the largest tensor decides."""
+    steps = [[[("aten::relu", "relu", [[size, 8]], FAST)]] * 5 for size in (4, 16)]
+    found = diff(built(steps[0]), built(steps[1]))
+    assert found.why_not == ("other shapes: the largest tensor has 32 elements before, 128 after",)
+
+
+def test_a_gpu_run_against_a_cpu_run(built: Build) -> None:
+    """One side has no GPU activity at all."""
+    found = diff(built([[]]), built(_gemm(256, FAST)))
+    assert found.why_not == ("the after-run works on a GPU, the before-run has no GPU activity",)
