@@ -11,6 +11,7 @@ from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
 from foretrace.readings.host import a_step, in_scope, lengths, named, per_step, step_count
 from foretrace.run import ROOT, Kind, Run
+from foretrace.run.intervals import merge
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 ASK = "What ran inside CUDA graphs?"
 
 _MOST_ROWS = 60
+_KINDS = ((Kind.KERNEL, "kernel", "kernels"), (Kind.SET, "set", "sets"), (Kind.COPY, "copy", "copies"))
 _COPY_OPS = ("aten::_foreach_copy_", "aten::copy_")
 _COLUMNS = (
     Column("order", "node", "count"),
@@ -44,14 +46,13 @@ def answer(run: Run) -> Answer | None:
     if not len(launches):
         return None
     nodes = _nodes(run)
-    owned = [nodes.get(int(launch), []) for launch in launches]
-    if not any(owned):
+    owned = [nodes[launch] for launch in launches.tolist() if launch in nodes]
+    if not owned:
         return _unknown(run, launches)
     graphs: dict[tuple[int, ...], list[list[int]]] = {}
     for members in owned:
-        if members:
-            codes = run.trace.columns.name[run.activities.row[members]]
-            graphs.setdefault(tuple(codes.tolist()), []).append(members)
+        codes = run.trace.columns.name[run.activities.row[members]]
+        graphs.setdefault(tuple(codes.tolist()), []).append(members)
     rows = [row for launches_of in graphs.values() for row in _rows(run, launches_of)]
     parts = [
         _launched(run, launches, owned, len(graphs)),
@@ -73,11 +74,17 @@ def _nodes(run: Run) -> dict[int, list[int]]:
 
 
 def _launched(run: Run, launches: Ints, owned: list[list[int]], graphs: int) -> str:
-    kinds = [run.activities.kind[members] for members in owned if members]
-    inside = [_counted(kind) for kind in kinds]
-    what = inside[0] if len(set(inside)) == 1 else f"{plural(sum(len(k) for k in kinds), 'GPU event')} in all"
-    busy = stats.median([run.busy_ns(np.array(members)) for members in owned if members]) or 0.0
-    cpu = stats.median(lengths(run, launches).tolist()) or 0.0
+    members = np.array([node for nodes in owned for node in nodes])
+    place = np.repeat(np.arange(len(owned)), [len(nodes) for nodes in owned])
+    kinds = run.activities.kind[members]
+    counts = np.stack([np.bincount(place[kinds == kind], minlength=len(owned)) for kind, _, _ in _KINDS])
+    if (counts == counts[:, :1]).all():
+        words = zip(counts[:, 0].tolist(), _KINDS, strict=True)
+        what = " + ".join(plural(n, one, many) for n, (_, one, many) in words if n)
+    else:
+        what = f"{plural(len(members), 'GPU event')} in all"
+    busy = np.median(_busy(run, members, place))
+    cpu = np.median(lengths(run, launches))
     count = per_step(run, launches)
     which = f" of {plural(graphs, 'graph')}" if graphs > 1 else ""
     return (
@@ -86,10 +93,15 @@ def _launched(run: Run, launches: Ints, owned: list[list[int]], graphs: int) -> 
     )
 
 
-def _counted(kinds: NDArray[np.int8]) -> str:
-    parts = ((Kind.KERNEL, "kernel", "kernels"), (Kind.SET, "set", "sets"), (Kind.COPY, "copy", "copies"))
-    counts = [(int((kinds == kind).sum()), one, many) for kind, one, many in parts]
-    return " + ".join(plural(n, one, many) for n, one, many in counts if n)
+def _busy(run: Run, members: Ints, place: Ints) -> Ints:
+    """GPU busy of each graph launch: the union of its own nodes, with the launches moved apart; [launches]."""
+    a = run.activities
+    apart = place * (int(a.end_ns.max() - a.start_ns.min()) + 1)
+    start, end = merge(a.start_ns[members] + apart, a.end_ns[members] + apart)
+    first = np.searchsorted(start, a.start_ns[members] + apart, side="right") - 1
+    owner = np.zeros(len(start), dtype=np.int64)
+    owner[first] = place
+    return np.bincount(owner, weights=end - start).astype(np.int64)
 
 
 def _rows(run: Run, launches: Sequence[list[int]]) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace import stats
 from foretrace.ops import work
 from foretrace.readings.calls import Call, calls
 from foretrace.readings.compiling import compiling
@@ -54,13 +53,14 @@ def launches_something(run: Run) -> NDArray[np.bool_]:
     The call counts even where its activity is not in the file.
     """
     found = np.zeros(len(run.host), dtype=np.bool_)
-    launched = run.activities.launch[run.activities.launch != ROOT]
-    above = np.union1d(launched, np.flatnonzero(np.isin(calls(run), _LAUNCHING)))
-    while len(above):
-        found[above] = True
-        above = np.unique(run.host.parent[above])
-        above = above[above != ROOT]
-        above = above[~found[above]]
+    reached = np.isin(calls(run), _LAUNCHING)
+    reached[run.activities.launch[run.activities.launch != ROOT]] = True
+    while reached.any():
+        found |= reached
+        above = run.host.parent[reached]
+        reached = np.zeros(len(run.host), dtype=np.bool_)
+        reached[above[above != ROOT]] = True
+        reached &= ~found
     return found
 
 
@@ -94,7 +94,7 @@ def per_step(run: Run, slices: Ints, values: Ints | None = None) -> float:
         return float(weights.sum())
     where = step_of(run)[slices]
     sums = np.bincount(where[where >= 0], weights=weights[where >= 0], minlength=len(run.steps))
-    return stats.median([float(s) for s in sums]) or 0.0
+    return float(np.median(sums))
 
 
 def a_step(run: Run) -> str:
@@ -146,7 +146,8 @@ def compile_scopes(run: Run) -> NDArray[np.bool_]:
 @lru_cache(maxsize=2)
 def in_compile(run: Run) -> NDArray[np.bool_]:
     """Which slices lie in one of `compile_scopes` or are one, [slices]."""
-    found: NDArray[np.bool_] = nearest(run.host.parent, compile_scopes(run)) != ROOT
+    scopes = compile_scopes(run)
+    found: NDArray[np.bool_] = nearest(run.host.parent, scopes) != ROOT if scopes.any() else scopes
     return found
 
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 ASK = "Why is this step slower than the others?"
 
 _SLOW = 1.2  # a step this many times the median of the others is slower; host times spread by a tenth or two
 _TO_COMPARE = 3
-_SPOKEN = 3
+_SPOKEN, _MOST_ROWS = 3, 40
 _CAUSES = (
     "Python between ops",
     "ops",
@@ -50,29 +51,37 @@ def answer(run: Run) -> Answer | None:
 
     A step's wall time is the sum of the self times inside it on its thread, so the difference between two steps is
     the sum of the differences by name. The verdict is the largest cause; ``unknown`` with two unlike steps. Silent
-    where the slowest step is less than 1.2 times the others, or there is one step at most.
+    where the slowest step is less than 1.2 times the others, or there is one step at most. At most 40 rows.
     """
     if len(run.steps) < 2:  # noqa: PLR2004 - one step has no others
         return None
     walls = np.array([step.dur_ns for step in run.steps], dtype=np.float64)
-    times = np.array([wall / _others(walls, i) if _others(walls, i) else 1.0 for i, wall in enumerate(walls)])
+    others = _median_of_others(walls)
+    times = np.divide(walls, others, out=np.ones_like(walls), where=others > 0)
     slow = int(np.argmax(times))
     if times[slow] < _SLOW:
         return None
-    rows = tuple(_row(run, i, times[i]) for i in range(len(run.steps)))
-    name, usual = run.steps[slow].name, _others(walls, slow)
+    shown = np.sort(np.argsort(-times, kind="stable")[:_MOST_ROWS])
+    rows = tuple(_row(run, i, times[i]) for i in shown.tolist())
+    name, usual = run.steps[slow].name, others[slow]
     head = f"{name} takes {duration(walls[slow])}, {times[slow]:.2g}× the median of the others ({duration(usual)})"
     if len(run.steps) < _TO_COMPARE:
         text = f"{head}; with two steps nobody can say which is usual."
         return Answer("steps", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
-    by_cause, excess = _excess(run, slow)
+    by_cause = _excess(_by_cause(run), slow)
     cause = _CAUSES[int(np.argmax(by_cause))]
-    parts = [f"{head}: {_because(run, by_cause, excess)}.", _position(run, slow, cause)]
+    parts = [f"{head}: {_because(run, slow, by_cause)}.", _position(run, slow, cause)]
     return Answer("steps", ASK, " ".join(part for part in parts if part), cause, rows, _COLUMNS)
 
 
-def _others(values: Floats, but: int) -> float:
-    return float(np.median(np.delete(values, but)))
+def _median_of_others(values: Floats) -> Floats:
+    """For each value the median of all others, [n]; in order of size the others only close the gap that it leaves."""
+    order = np.argsort(values, kind="stable")
+    ordered, rank = values[order], np.empty(len(values), dtype=np.int64)
+    rank[order] = np.arange(len(values))
+    left = len(values) - 1
+    middle = [ordered[k + (k >= rank)] for k in ((left - 1) // 2, left // 2)]
+    return np.asarray((middle[0] + middle[1]) / 2, dtype=np.float64)
 
 
 @lru_cache(maxsize=2)
@@ -93,46 +102,51 @@ def _causes(run: Run) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=2)
-def _tables(run: Run) -> tuple[Floats, Floats]:
-    """Self time on the step's thread, [steps, causes] and [steps, names]; each row adds up to the step's wall time."""
+def _inside(run: Run) -> Ints:
+    """The slices on each step's thread inside it, the step's own among them: their self times add up to its wall."""
     host, where = run.host, step_of(run)
-    threads = np.array([host.thread[step.slice] for step in run.steps])
     marks = np.array([step.slice for step in run.steps])
-    mine = np.flatnonzero((where >= 0) & (host.thread == threads[where]))
-    mine = mine[mine >= marks[where[mine]]]
-    step = where[mine]
-
-    def table(codes: NDArray[Any], width: int) -> Floats:
-        flat = np.bincount(step * width + codes, weights=host.self_ns[mine], minlength=len(run.steps) * width)
-        return flat.astype(np.float64).reshape(len(run.steps), width)
-
-    names = run.trace.columns.name[host.row[mine]].astype(np.int64)
-    return table(_causes(run)[mine], len(_CAUSES)), table(names, len(run.trace.tables.name))
+    mine = np.flatnonzero((where >= 0) & (host.thread == host.thread[marks][where]))
+    return mine[mine >= marks[where[mine]]]
 
 
-def _excess(run: Run, step: int) -> tuple[Floats, Floats]:
-    """Self time of a step beyond the median of the others, by cause and by name."""
-    tables = _tables(run)
-    by_cause, by_name = (table[step] - np.median(np.delete(table, step, axis=0), axis=0) for table in tables)
-    return by_cause, by_name
+def _table(run: Run, slices: Ints, codes: NDArray[Any], width: int) -> Floats:
+    """Self time of ``slices`` by step and code, [steps, width]."""
+    flat = np.bincount(
+        step_of(run)[slices] * width + codes, weights=run.host.self_ns[slices], minlength=len(run.steps) * width
+    )
+    return flat.astype(np.float64).reshape(len(run.steps), width)
 
 
-def _because(run: Run, by_cause: Floats, by_name: Floats) -> str:
+@lru_cache(maxsize=2)
+def _by_cause(run: Run) -> Floats:
+    inside = _inside(run)
+    return _table(run, inside, _causes(run)[inside], len(_CAUSES))
+
+
+def _excess(table: Floats, step: int) -> Floats:
+    """Self time of a step beyond the median of the others, by column."""
+    return np.asarray(table[step] - np.median(np.delete(table, step, axis=0), axis=0), dtype=np.float64)
+
+
+def _because(run: Run, step: int, by_cause: Floats) -> str:
     order = [int(i) for i in np.argsort(-by_cause, kind="stable")[:_SPOKEN] if by_cause[i] > by_cause.max() / 10]
     texts = []
     for i in order:
-        name = _largest(run, i, by_name)
-        detail = f" ({name})" if name is not None and i not in (_PYTHON, _FRAMES) else ""
-        texts.append(f"{duration(by_cause[i])} more in {_CAUSES[i]}{detail}")
+        name = _largest(run, step, i) if i not in (_PYTHON, _FRAMES) else None
+        texts.append(f"{duration(by_cause[i])} more in {_CAUSES[i]}{f' ({name})' if name else ''}")
     return ", ".join(texts)
 
 
-def _largest(run: Run, cause: int, by_name: Floats) -> str | None:
+def _largest(run: Run, step: int, cause: int) -> str | None:
     """The name with the most extra time among the slices of a cause."""
-    codes = np.unique(run.trace.columns.name[run.host.row[_causes(run) == cause]])
+    slices = _inside(run)
+    slices = slices[_causes(run)[slices] == cause]
+    codes, places = np.unique(run.trace.columns.name[run.host.row[slices]], return_inverse=True)
     if not len(codes):
         return None
-    return run.trace.tables.name[int(codes[np.argmax(by_name[codes])])]
+    excess = _excess(_table(run, slices, places, len(codes)), step)
+    return run.trace.tables.name[int(codes[np.argmax(excess)])]
 
 
 def _position(run: Run, step: int, cause: str) -> str:
@@ -154,7 +168,7 @@ def _row(run: Run, position: int, times: float) -> dict[str, Any]:
         "event": int(run.trace.columns.index[run.host.row[step.slice]]),
     }
     if len(run.steps) >= _TO_COMPARE:
-        by_cause = _excess(run, position)[0]
+        by_cause = _excess(_by_cause(run), position)
         worst = int(np.argmax(by_cause))
         if by_cause[worst] > 0:
             row["because"] = f"{_CAUSES[worst]} +{duration(by_cause[worst])}"

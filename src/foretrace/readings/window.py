@@ -52,13 +52,10 @@ def _steps(run: Run) -> str | None:
 
 
 def _region(run: Run) -> str | None:
-    """The user's region that holds every launch of every step, where there is exactly one."""
-    names = set()
-    for step in run.steps:
-        regions = np.unique(run.activities.region[step.activities])
-        names |= {run.name(int(region)) if region != ROOT else None for region in regions}
-    names.discard(None)
-    return names.pop() if len(names) == 1 else None
+    """The user's region that the launches of the steps lie in, where there is exactly one."""
+    regions = run.activities.region[(run.activities.step >= 0) & (run.activities.region != ROOT)]
+    codes = np.unique(run.trace.columns.name[run.host.row[regions]])
+    return run.trace.tables.name[int(codes[0])] if len(codes) == 1 else None
 
 
 def _activities(run: Run) -> Iterator[str]:
@@ -66,9 +63,10 @@ def _activities(run: Run) -> Iterator[str]:
     if not total:
         yield "no GPU events"
         return
-    counts = [len(run.kernels(step.activities)) for step in run.steps]
-    if counts:
-        low, high = min(counts), max(counts)
+    if run.steps:
+        of_step = run.activities.step[run.kernels()]
+        counts = np.bincount(of_step[of_step >= 0], minlength=len(run.steps))
+        low, high = int(counts.min()), int(counts.max())
         yield f"{plural(low, 'kernel')} a step" if low == high else f"{low:,} to {high:,} kernels a step"
     else:
         yield plural(len(run.kernels()), "kernel")
