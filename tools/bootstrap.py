@@ -20,6 +20,7 @@ from urllib.request import Request, url2pathname, urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "constraints.txt"
+NEW_PIP = "pip>=25.1"  # the first that reads dependency groups
 SEES_A_GPU = "import torch, sys; sys.exit(not torch.cuda.is_available())"
 
 
@@ -38,6 +39,7 @@ def main() -> None:
     say(f"setting up {folder} (Python {sys.version.split()[0]})")
     venv.create(folder, with_pip=True, system_site_packages=has_gpu_torch, clear=not stamp.is_file())
     python = str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    pip(python, "--upgrade", NEW_PIP)
     if has_gpu_torch:
         say("this machine's PyTorch sees a GPU: using it")
         pins = [line for line in PINS.read_text().splitlines() if not line.startswith(("torch==", "triton=="))]
