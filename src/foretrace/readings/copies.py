@@ -10,6 +10,7 @@ import numpy as np
 from foretrace import stats
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.host import a_step, lengths, step_count
+from foretrace.readings.idle import window
 from foretrace.run import ROOT, Kind, Run
 from foretrace.units import duration, percent, plural, rate, size
 
@@ -124,20 +125,22 @@ def _spoken(run: Run, row: dict[str, Any]) -> str:
     if row["moved_bytes"] is not None and row["moved_bytes"] >= _SMALL_BYTES and row["median_ns"]:
         speed = f" ({rate(row['moved_bytes'], row['median_ns'])}{of_link})"
     count = f"{row['count']:,.2g}" if row["count"] < 1 else f"{row['count']:,.0f}"
-    return f"{count}× {a_step(run)} {what} {where}, {duration(row['median_ns'])} each{speed}"
+    busy = run.busy_ns()
+    share = f", {percent(row['total_ns'], busy)} of GPU busy" if row["total_ns"] > busy / 10 else ""
+    return f"{count}× {a_step(run)} {what} {where}, {duration(row['median_ns'])} each{speed}{share}"
 
 
 def _advice(run: Run, crossing: list[dict[str, Any]]) -> Advice | None:
-    """Pin what is copied from pageable memory, where it holds the CPU for a hundredth of the steps or more."""
+    """Pin what is copied from pageable memory, where it holds the CPU for a hundredth of the time or more."""
     held = sum(row["held_total_ns"] for row in crossing if row["pageable"] and row["way"] == "HtoD")
-    whole = sum(step.dur_ns for step in run.steps)
-    if not run.steps or held < _WORTH_SHARE * whole:
+    low, high = window(run)
+    if not held or held < _WORTH_SHARE * (high - low):
         return None
     text = (
         "Copy from pinned memory with non_blocking=True (pin_memory in the DataLoader) if the host buffer is reused: "
         "pinning a new buffer for each copy costs as much as it saves."
     )
-    return Advice(text, held // len(run.steps))
+    return Advice(text, held // step_count(run))
 
 
 READING = Reading("copies", ASK, answer)

@@ -46,21 +46,41 @@ def in_scope(run: Run) -> NDArray[np.bool_]:
     return step_of(run) >= 0 if run.steps else np.ones(len(run.host), dtype=np.bool_)
 
 
-@lru_cache(maxsize=2)
-def launches_something(run: Run) -> NDArray[np.bool_]:
-    """Whether a slice or anything inside it launched an activity or made a call that launches one, [slices].
-
-    The call counts even where its activity is not in the file.
-    """
+def _holding(run: Run, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Slices that are or contain one of ``mask``, [slices]."""
     found = np.zeros(len(run.host), dtype=np.bool_)
-    reached = np.isin(calls(run), _LAUNCHING)
-    reached[run.activities.launch[run.activities.launch != ROOT]] = True
+    reached = mask
     while reached.any():
         found |= reached
         above = run.host.parent[reached]
         reached = np.zeros(len(run.host), dtype=np.bool_)
         reached[above[above != ROOT]] = True
         reached &= ~found
+    return found
+
+
+@lru_cache(maxsize=2)
+def launches_something(run: Run) -> NDArray[np.bool_]:
+    """Whether a slice or anything inside it launched an activity or made a call that launches one, [slices].
+
+    The call counts even where its activity is not in the file.
+    """
+    launching = np.isin(calls(run), _LAUNCHING)
+    launching[run.activities.launch[run.activities.launch != ROOT]] = True
+    return _holding(run, launching)
+
+
+@lru_cache(maxsize=2)
+def waits(run: Run) -> NDArray[np.bool_]:
+    """Whether a slice is or contains a call that waits for the device, [slices]."""
+    return _holding(run, calls(run) == Call.WAIT)
+
+
+@lru_cache(maxsize=2)
+def _on_cpu(run: Run) -> NDArray[np.bool_]:
+    """Operators that have nothing to do with the device and are no part of a compilation, [slices]."""
+    operators = run.host.kind == Kind.OPERATOR
+    found: NDArray[np.bool_] = operators & ~launches_something(run) & ~waits(run) & ~in_compile(run)
     return found
 
 
@@ -153,13 +173,12 @@ def in_compile(run: Run) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=2)
 def cpu_computing(run: Run) -> NDArray[np.bool_]:
-    """Operators that launched nothing although they compute: they ran on the CPU, [slices].
+    """Operators that launched nothing and waited for nothing although they compute: on the CPU, [slices].
 
     Known by the table of ops, or by taking a millisecond or more of their own.
     """
     found = np.zeros(len(run.host), dtype=np.bool_)
-    quiet = np.flatnonzero((run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~in_compile(run))
-    for members in by_name(run, quiet):
+    for members in by_name(run, np.flatnonzero(_on_cpu(run))):
         first = int(members[0])
         shapes, dtypes, concrete, strides = (run.op_argument(first, c) for c in _ARGUMENTS)
         known = work(run.name(first), shapes, dtypes, concrete, strides)
@@ -181,7 +200,7 @@ def costly_cpu_op(run: Run) -> tuple[str, int] | None:
     computing = np.flatnonzero(cpu_computing(run) & in_scope(run))
     if not len(computing):
         return None
-    quiet = (run.host.kind == Kind.OPERATOR) & ~launches_something(run) & ~in_compile(run)
+    quiet = _on_cpu(run)
     outermost = computing
     while True:
         above = run.host.parent[outermost]

@@ -41,23 +41,25 @@ def answer(run: Run) -> Answer | None:
     """Two breakdowns, each exact to the nanosecond: of the GPU span (first to last GPU event) and of the steps.
 
     The verdict is the largest cause of idle time (``launch-bound``, ``synchronize``…), ``busy`` where less than a tenth
-    of the span is idle, ``unknown`` where no launch is in the file. Silent without GPU events.
+    of the span is idle, ``unknown`` where no launch is in the file. Silent without GPU events, and with a single one
+    and no steps.
     """
-    if not len(run.activities):
+    if not len(run.activities) or (len(run.activities) == 1 and not run.steps):
         return None
     low, high = span(run)
     parts, window_parts = gaps.breakdown(run, low, high), gaps.breakdown(run, *window(run))
     rows = _rows(parts, window_parts, high - low)
     busy, idle = parts[gaps.BUSY], high - low - parts[gaps.BUSY]
-    sentence = (
-        f"The GPU works {percent(busy, high - low)} of the {duration(high - low)} between its first event and its last "
-        f"and sits idle for {duration(idle)}"
-    )
+    whole = f"of the {duration(high - low)} between its first event and its last"
+    if not idle:
+        text = f"The GPU works all {whole}."
+        return Answer("idle", ASK, text, "busy", rows, _COLUMNS)
+    sentence = f"The GPU works {percent(busy, high - low)} {whole} and sits idle for {duration(idle)}"
     if not (run.activities.launch != ROOT).any():
         text = f"{sentence}; nobody can say why, as no launch is in the file."
         return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     verdict = _verdict(parts, high - low)
-    sentence += f"{_blame(run, low, high)}{_others(run, parts, idle)}." if idle else "."
+    sentence += f"{_blame(run, low, high)}{_others(run, parts, idle)}."
     return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
 
 

@@ -75,7 +75,8 @@ def launches(run: Run) -> Launches:
 def answer(run: Run) -> Answer | None:
     """How many launches found the GPU with nothing to do, the latency from call to start, and the queue's depth.
 
-    ``starved`` when at least half of them did, ``fed`` below a tenth, ``mixed`` between; ``unknown`` without links.
+    ``starved`` when at least half of them did, ``fed`` below a tenth, ``mixed`` between; ``unknown`` without links. One
+    launch raises no such question.
     """
     if not len(run.activities):
         return None
@@ -84,11 +85,15 @@ def answer(run: Run) -> Answer | None:
         return Answer("launch", ASK, text, verdict="unknown")
     found = launches(run)
     skewed = int((found.latency_ns < 0).sum())
+    if len(found.call) == 1 and not skewed:
+        return None
     starved = int((found.starved_ns > 0).sum())
     share = starved / len(found.call)
     verdict = "starved" if share >= _STARVED_SHARE else "fed" if share < _FED_SHARE else "mixed"
     rows = _stretches(run, found)
     parts = [_verdict(verdict, starved, len(found.call)), _latency(found), _stretch(rows, verdict)]
+    if len(found.call) == 1:
+        parts = []
     if skewed:
         who = f"{plural(skewed, 'GPU event')} {'begin' if skewed > 1 else 'begins'} before the launch call"
         parts.append(

@@ -21,8 +21,9 @@ from foretrace.readings.host import (
     per_step,
     plain,
     step_count,
+    waits,
 )
-from foretrace.readings.idle import window
+from foretrace.readings.idle import span
 from foretrace.run import ROOT, Kind, Run
 from foretrace.units import duration, percent, plural
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 ASK = "Where does the CPU wait?"
 
 _SPOKEN = 3
+_MANY = 5_000  # beyond this the innermost op stands for the asking one
 _WORTH_SHARE = 0.01
 _READS_BACK = ("aten::item", "aten::_local_scalar_dense")
 _COLUMNS = (
@@ -95,6 +97,7 @@ def _rows(run: Run, slices: Ints) -> list[dict[str, Any]]:
     keys = np.stack([np.where(asking != ROOT, names[asking], ROOT), names[slices], final], axis=1)
     every, places = np.unique(keys, axis=0, return_inverse=True)
     busy = busy_within(run, run.host.start_ns[slices], run.host.end_ns[slices])
+    copied = _copied(run)
     rows = []
     for place in range(len(every)):
         members = np.flatnonzero(places.ravel() == place)
@@ -114,6 +117,7 @@ def _rows(run: Run, slices: Ints) -> list[dict[str, Any]]:
                 "op_ns": stats.median(lengths(run, ops).tolist()) if op != ROOT else None,
                 "op_least_ns": int(lengths(run, ops).min()) if op != ROOT else None,
                 "op_most_ns": int(lengths(run, ops).max()) if op != ROOT else None,
+                "copy_ns": copied.get(int(slices[members[0]])),
                 "gpu_busy_ns": stats.median(busy[members].tolist()),
                 "event": events(run, slices[members[:1]])[0],
             }
@@ -121,7 +125,12 @@ def _rows(run: Run, slices: Ints) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["total_ns"])
 
 
-_MANY = 20_000  # beyond this the innermost op stands for the asking one
+def _copied(run: Run) -> dict[int, int]:
+    """Copy call → how long the copy itself ran on the device."""
+    a = run.activities
+    copies = np.flatnonzero((a.kind == Kind.COPY) & (a.launch != ROOT))
+    took = a.end_ns[copies] - a.start_ns[copies]
+    return dict(zip(a.launch[copies].tolist(), took.tolist(), strict=True))
 
 
 def _asking(run: Run, slice_: int) -> int:
@@ -156,14 +165,21 @@ def _waits(run: Run, rows: list[dict[str, Any]]) -> str:
         if row["op"] in _READS_BACK:
             whole = f" (the whole op {_between(row['op_least_ns'], row['op_most_ns'])})"
         kind = "blocking " if row["copy"] else ""
-        texts.append(f"{asked}{times}{kind}{row['call']} {held}{whole}")
+        texts.append(f"{asked}{times}{kind}{row['call']} {held}{whole}{_behind(row)}")
     more = f"; {plural(len(rows) - _SPOKEN, 'more place')} in the table" if len(rows) > _SPOKEN else ""
     return f"The CPU waits {total} {a_step(run)}: {'; '.join(texts)}{more}."
 
 
+def _behind(row: dict[str, Any]) -> str:
+    """Say so where a copy took long only because earlier work had to finish first."""
+    if row["copy_ns"] is None or row["gpu_busy_ns"] - row["copy_ns"] < row["median_ns"] / 2:
+        return ""
+    return f": it waits for earlier GPU work, the copy itself takes {duration(row['copy_ns'])}"
+
+
 def _unwaited(run: Run) -> Ints:
     """``aten::item`` calls of the steps with no copy and no wait inside: the tensor is in host memory."""
-    waiting = launches_something(run)
+    waiting = launches_something(run) | waits(run)
     items = np.flatnonzero(plain(run, "aten::item") & in_scope(run) & (run.host.kind == Kind.OPERATOR))
     return items[~waiting[items]]
 
@@ -204,15 +220,15 @@ def _elsewhere(run: Run, rows: list[dict[str, Any]]) -> str:
 
 
 def _advice(run: Run, rows: list[dict[str, Any]]) -> Advice | None:
-    if not rows or rows[0]["copy"]:
+    if not rows or rows[0]["copy"] or not len(run.activities):
         return None  # a blocking copy is advised on under `copies`
-    saves = gaps.breakdown(run, *window(run)).get("synchronize", 0) // step_count(run)
-    low, high = window(run)
-    if saves * step_count(run) < _WORTH_SHARE * (high - low):
+    low, high = span(run)
+    lost = gaps.breakdown(run, low, high).get("synchronize", 0)
+    if lost < _WORTH_SHARE * (high - low):
         return None
     asked = rows[0]["op"] or rows[0]["call"]
     text = f"Let the host run ahead: read results back every few steps instead of at {asked} in each."
-    return Advice(text, saves)
+    return Advice(text, lost // step_count(run))
 
 
 READING = Reading("syncs", ASK, answer)

@@ -61,7 +61,8 @@ def _region(run: Run) -> str | None:
 def _activities(run: Run) -> Iterator[str]:
     total = len(run.activities)
     if not total:
-        yield "no GPU events"
+        if run.device_name is not None:
+            yield "no GPU events"
         return
     if run.steps:
         of_step = run.activities.step[run.kernels()]

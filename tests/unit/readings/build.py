@@ -24,7 +24,7 @@ class TraceBuilder:
         metadata: More top-level keys of the file.
     """
 
-    def __init__(self, device: str | None = "NVIDIA H200", **metadata: Any) -> None:  # noqa: ANN401 - the JSON edge
+    def __init__(self, device: str | None = "NVIDIA H200", **metadata: Any) -> None:
         self.events: list[dict[str, Any]] = []
         self.metadata = dict(metadata)
         if device is not None:
@@ -38,7 +38,7 @@ class TraceBuilder:
         start: float,
         dur: float | None,
         tid: int | str = MAIN,
-        **args: Any,  # noqa: ANN401
+        **args: Any,
     ) -> TraceBuilder:
         """Any slice on a host thread; an instant where ``dur`` is ``None``."""
         timing = {"ph": "i", "s": "t"} if dur is None else {"ph": "X", "dur": dur}
@@ -51,10 +51,10 @@ class TraceBuilder:
         start: float,
         dur: float,
         *,
-        dims: Any = None,  # noqa: ANN401 - the JSON edge
-        types: Any = None,  # noqa: ANN401 - the JSON edge
+        dims: Any = None,
+        types: Any = None,
         thread: int = MAIN,
-        **args: Any,  # noqa: ANN401 - the JSON edge
+        **args: Any,
     ) -> TraceBuilder:
         """An operator; ``dims`` and ``types`` as in ``Input Dims`` and ``Input type``."""
         if dims is not None:
@@ -69,7 +69,7 @@ class TraceBuilder:
         """``ProfilerStep#number``."""
         return self.annotation(f"ProfilerStep#{number}", start, dur)
 
-    def call(self, name: str, start: float, dur: float, *, thread: int = MAIN, **args: Any) -> TraceBuilder:  # noqa: ANN401
+    def call(self, name: str, start: float, dur: float, *, thread: int = MAIN, **args: Any) -> TraceBuilder:
         """A runtime call (a driver call where the name starts with ``cu`` and no ``cuda``)."""
         driver = name.startswith("cu") and not name.startswith("cuda")
         return self.event("cuda_driver" if driver else "cuda_runtime", name, start, dur, thread, **args)
@@ -85,7 +85,7 @@ class TraceBuilder:
         api: str = "cudaLaunchKernel",
         thread: int = MAIN,
         stream: int = 7,
-        **args: Any,  # noqa: ANN401 - the JSON edge
+        **args: Any,
     ) -> TraceBuilder:
         """Work on the device, launched by ``api`` at ``launch`` = (start, dur); without ``launch`` an orphan."""
         self._correlation += 1
@@ -93,7 +93,7 @@ class TraceBuilder:
             self.call(api, *launch, thread=thread, correlation=self._correlation)
         return self.of_launch(cat, name, start, dur, stream=stream, **args)
 
-    def of_launch(self, cat: str, name: str, start: float, dur: float, *, stream: int = 7, **args: Any) -> TraceBuilder:  # noqa: ANN401
+    def of_launch(self, cat: str, name: str, start: float, dur: float, *, stream: int = 7, **args: Any) -> TraceBuilder:
         """Another activity of the latest launch (nodes of a CUDA graph)."""
         args = {"device": 0, "stream": stream, "correlation": self._correlation, **args}
         self.events.append(
@@ -101,15 +101,15 @@ class TraceBuilder:
         )
         return self
 
-    def kernel(self, name: str, start: float, dur: float, **options: Any) -> TraceBuilder:  # noqa: ANN401
+    def kernel(self, name: str, start: float, dur: float, **options: Any) -> TraceBuilder:
         """A kernel; options as in `activity`."""
         return self.activity("kernel", name, start, dur, **options)
 
-    def copy(self, name: str, start: float, dur: float, **options: Any) -> TraceBuilder:  # noqa: ANN401
+    def copy(self, name: str, start: float, dur: float, **options: Any) -> TraceBuilder:
         """A copy such as ``Memcpy HtoD (Pageable -> Device)``; ``bytes`` among the options."""
         return self.activity("gpu_memcpy", name, start, dur, **{"api": "cudaMemcpyAsync", **options})
 
-    def set(self, start: float, dur: float, **options: Any) -> TraceBuilder:  # noqa: ANN401
+    def set(self, start: float, dur: float, **options: Any) -> TraceBuilder:
         """A memset."""
         return self.activity("gpu_memset", "Memset (Device)", start, dur, **{"api": "cudaMemsetAsync", **options})
 

@@ -13,12 +13,18 @@ from foretrace.run import Run, read
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DATA = Path(__file__).parents[2] / "data"
+_DATA = Path(__file__).parents[2] / "data"
+RECORDED = {
+    path.name.removesuffix(".json.gz"): path
+    for folder in ("h200", "two_ranks")
+    for path in sorted((_DATA / folder).glob("*.json.gz"))
+}
+"""Every recorded trace by its name."""
 
 
 def path_of(name: str) -> Path:
     """The recorded trace of that name."""
-    return next(DATA.glob(f"*/{name}.json.gz"))
+    return RECORDED[name]
 
 
 def mutated(name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Run:

@@ -19,7 +19,8 @@ def test_pageable_copy_and_scalar(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "pageable"
     assert answer.sentence.startswith(
-        "1× a step 4.19 MB from pageable host memory to device, 248 µs each (16.9 GB/s, 26.4 % of the link); "
+        "1× a step 4.19 MB from pageable host memory to device, 248 µs each (16.9 GB/s, 26.4 % of the link), 83.5 % "
+        "of GPU busy; "
     )
     to_device, to_host = answer.evidence
     assert (to_device["moved_bytes"], to_device["held_ns"], to_device["total_ns"]) == (4_194_304, 339_061, 744_472)
@@ -55,7 +56,7 @@ def test_no_share_of_an_unknown_link() -> None:
     built.copy("Memcpy HtoD (Pinned -> Device)", 20, 100, launch=(10, 5), bytes=1_000_000)
     answer = copies.answer(built.run())
     assert answer is not None
-    assert answer.sentence == "1× a step 1.00 MB from host to device, 100 µs each (10.0 GB/s)."
+    assert answer.sentence == "1× a step 1.00 MB from host to device, 100 µs each (10.0 GB/s), 100 % of GPU busy."
 
 
 def test_silent_without_copies_and_unknown_without_bytes(recorded: Callable[[str], Run]) -> None:
@@ -65,3 +66,20 @@ def test_silent_without_copies_and_unknown_without_bytes(recorded: Callable[[str
     assert answer is not None
     assert answer.verdict == "unknown"
     assert "does not say how many bytes" in answer.sentence
+
+
+def test_pageable_copies_dominate_without_steps() -> None:
+    """In a trace without step marks, copies that hold the CPU are advised on all the same."""
+    built = TraceBuilder()
+    for i in range(3):
+        built.op("aten::copy_", 1_000 * i, 900)
+        built.copy(
+            "Memcpy HtoD (Pageable -> Device)", 1_000 * i + 100, 700, launch=(1_000 * i + 10, 850), bytes=1 << 24
+        )
+        built.op("aten::mm", 1_000 * i + 910, 20).kernel("k", 1_000 * i + 930, 60, launch=(1_000 * i + 915, 5))
+    answer = copies.answer(built.run())
+    assert answer is not None
+    assert answer.sentence.startswith("3× in this trace 16.8 MB from pageable host memory to device, 700 µs each")
+    assert "92.1 % of GPU busy" in answer.sentence
+    assert answer.advice is not None
+    assert answer.advice.saves_ns == 2_550_000

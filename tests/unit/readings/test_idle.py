@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from build import TraceBuilder
-from mutate import DATA, mutated
+from mutate import RECORDED, mutated
 
 from foretrace.readings import gaps, idle
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from foretrace.readings import Answer
     from foretrace.run import Run
-
-TRACES = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*/*.json.gz"))
 
 
 def _causes(answer: Answer | None, column: str = "span_ns") -> Mapping[str, int]:
@@ -43,7 +41,7 @@ def test_eager_mlp_to_the_nanosecond(recorded: Callable[[str], Run]) -> None:
     )
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", RECORDED)
 def test_breakdown_is_exact(recorded: Callable[[str], Run], name: str) -> None:
     """On every recorded trace the causes add up to the GPU span and to the window of the steps, in nanoseconds."""
     run = recorded(name)
@@ -136,6 +134,26 @@ def test_gap_before_an_orphan_is_not_attributed() -> None:
     """Nobody knows when an orphan was launched, so the gap before it has no cause."""
     built = TraceBuilder().op("aten::a", 0, 100).kernel("a", 60, 40, launch=(50, 5)).kernel("orphan", 300, 50)
     assert _causes(idle.answer(built.run()))["not attributed"] == 200_000
+
+
+def test_many_small_kernels_without_a_queue_are_launch_bound() -> None:
+    """1000 kernels of 2 µs, launched 6 µs apart: a third busy, and fewer launches are the advice."""
+    built = TraceBuilder()
+    for i in range(1_000):
+        built.kernel("k", 6 * i + 4, 2, launch=(6 * i, 3))
+    answer = idle.answer(built.run())
+    assert answer is not None
+    assert answer.verdict == "launch-bound"
+    assert answer.sentence.startswith("The GPU works 33.4 % of the 6.00 ms")
+    assert answer.advice is not None
+    assert "CUDA graphs" in answer.advice.text
+
+
+def test_never_idle() -> None:
+    """A GPU that works from its first event to its last is not asked about further."""
+    answer = idle.answer(TraceBuilder().kernel("a", 5, 10, launch=(0, 2)).kernel("b", 15, 10, launch=(6, 2)).run())
+    assert answer is not None
+    assert answer.sentence == "The GPU works all of the 20.0 µs between its first event and its last."
 
 
 def test_silent_unknown_and_advice() -> None:

@@ -59,7 +59,7 @@ def test_no_gpu_events_where_a_gpu_is_listed() -> None:
 def test_cpu_only() -> None:
     """A trace of the CPU names no GPU and is not called idle."""
     answer = window.answer(TraceBuilder(device=None).step(1, 0, 100).step(2, 100, 90).op("aten::mm", 10, 50).run())
-    assert answer.sentence.startswith("CPU only · 2 steps · no GPU events")
+    assert answer.sentence.startswith("CPU only · 2 steps. No GPU events: CPU times only.")
 
 
 def test_no_steps_and_work_between_steps() -> None:
