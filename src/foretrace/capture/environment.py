@@ -25,6 +25,8 @@ from foretrace.capture.files import rank_and_world_size
 
 if TYPE_CHECKING:
     from foretrace.capture.machine import Clocks, Device
+    from foretrace.capture.new_shapes import NewShape
+    from foretrace.capture.numerics import Numerics
     from foretrace.capture.schedule import Schedule
     from foretrace.capture.timing import Timing
 
@@ -65,6 +67,8 @@ class Environment:
         world_size: How many it started.
         git_commit: Commit of the repository that holds the target.
         git_dirty: Whether tracked files there differ from the commit.
+        numerics: Errors against eager PyTorch in fp32, where variants were compared.
+        new_shapes: What the first calls at two other shapes cost, where variants were compared.
     """
 
     schema: str = SCHEMA
@@ -93,6 +97,8 @@ class Environment:
     world_size: int | None
     git_commit: str | None
     git_dirty: bool | None
+    numerics: Numerics | None = None
+    new_shapes: tuple[NewShape, ...] = ()
 
     @classmethod
     def collect(

@@ -68,6 +68,10 @@ class OutputFiles:
     def write(self, profiler: torch.profiler.profile, environment: bytes) -> None:
         """Write the trace, then what it ran on; each in a temporary file that is moved into place."""
         _in_one_piece(self.trace, profiler.export_chrome_trace)
+        self.amend(environment)
+
+    def amend(self, environment: bytes) -> None:
+        """Write what the trace ran on alone, once more is known of it."""
         _in_one_piece(self.environment, lambda path: Path(path).write_bytes(environment))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from foretrace.capture import accelerator
+from foretrace.capture import accelerator, new_shapes, numerics
 from foretrace.capture.captured import Captured
 from foretrace.capture.files import OutputFiles
 from foretrace.capture.progress import Progress, silent
@@ -43,6 +44,7 @@ class _Request:
     stacks: bool
     memory: bool
     table_rows: int | None
+    compare: bool
 
 
 def capture_target(
@@ -59,6 +61,7 @@ def capture_target(
     stacks: bool = False,
     memory: bool = False,
     table_rows: int | None = None,
+    compare: bool = False,
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[Captured, ...]:
@@ -81,6 +84,7 @@ def capture_target(
         stacks: Record Python stacks.
         memory: Record allocations.
         table_rows: Rows of the profiler's own table, if it is wanted.
+        compare: Afterwards compare each variant's results with eager in fp32, and run it at two other shapes.
         force: Replace files that exist.
         progress: Called with what is being done, how much is done, and how much there is.
 
@@ -98,21 +102,39 @@ def capture_target(
         stacks=stacks,
         memory=memory,
         table_rows=table_rows,
+        compare=compare,
     )
     found = [find_variant(variant) for variant in dict.fromkeys(variants)]
     files = [OutputFiles(Path(out), f"{stem}_{variant.name}", force) for variant in found]
     for one in files:
         one.claim()
-    return tuple(_capture(request, variant, one, progress) for variant, one in zip(found, files, strict=True))
+    expected = _reference(request) if compare else None
+    return tuple(_capture(request, variant, one, expected, progress) for variant, one in zip(found, files, strict=True))
 
 
-def _capture(request: _Request, variant: Variant, files: OutputFiles, progress: Progress) -> Captured:
-    forget_compiled_code()
+def _reference(request: _Request) -> tuple[torch.Tensor, ...] | None:
+    with torch.set_grad_enabled(request.grad):
+        return numerics.reference(_workload(request))
+
+
+def _workload(request: _Request) -> Workload:
+    """A workload of its own, always from the same seed."""
     gc.collect()
     torch.manual_seed(_SEED)
-    workload = request.target.build()
+    return request.target.build()
+
+
+def _capture(
+    request: _Request,
+    variant: Variant,
+    files: OutputFiles,
+    expected: tuple[torch.Tensor, ...] | None,
+    progress: Progress,
+) -> Captured:
+    forget_compiled_code()
+    workload = _workload(request)
     try:
-        session = _run(request, variant, files, workload, progress)
+        session = _run(request, variant, files, workload, expected, progress)
     except ForetraceError as error:
         return _failed(variant, files, error)
     table = None if request.table_rows is None else session.table(request.table_rows)
@@ -129,7 +151,14 @@ def _failed(variant: Variant, files: OutputFiles, error: ForetraceError) -> Capt
     return Captured(variant.name, files, error=error, traceback=text)
 
 
-def _run(request: _Request, variant: Variant, files: OutputFiles, workload: Workload, progress: Progress) -> Session:
+def _run(
+    request: _Request,
+    variant: Variant,
+    files: OutputFiles,
+    workload: Workload,
+    expected: tuple[torch.Tensor, ...] | None,
+    progress: Progress,
+) -> Session:
     device = accelerator.find_device(_owner(workload.call), workload.args, dict(workload.kwargs))
     if variant.compiles:
         require_compiler(device)
@@ -150,14 +179,31 @@ def _run(request: _Request, variant: Variant, files: OutputFiles, workload: Work
         source=request.target.source,
         progress=lambda what, done, total: progress(f"{variant.name}: {what}", done, total),
     )
-    with (
-        torch.set_grad_enabled(request.grad or not is_module),
-        Session(files, options) as session,
-        _told_as(request.target, variant),
-    ):
-        for _ in session.steps():
-            call(*workload.args, **workload.kwargs)
+    with torch.set_grad_enabled(request.grad or not is_module):
+        with Session(files, options) as session, _told_as(request.target, variant):
+            for _ in session.steps():
+                call(*workload.args, **workload.kwargs)
+        if request.compare:
+            options.progress("comparing", 0, 0)
+            _compare(session, workload, call, expected, device)
     return session
+
+
+def _compare(
+    session: Session,
+    workload: Workload,
+    call: Callable[..., object],
+    expected: tuple[torch.Tensor, ...] | None,
+    device: torch.device,
+) -> None:
+    """Add to the environment what is only measured when variants are compared."""
+    assert session.environment is not None, "a session that ended well has written one"
+    found = None
+    if expected is not None:
+        found = numerics.errors(numerics.results(call, workload.args, dict(workload.kwargs)), expected)
+    shapes = new_shapes.measure(workload, call, partial(accelerator.synchronize, device))
+    session.environment = replace(session.environment, numerics=found, new_shapes=shapes)
+    session.files.amend(session.environment.to_json())
 
 
 def _owner(call: Callable[..., object]) -> torch.nn.Module | None:

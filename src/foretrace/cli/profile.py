@@ -84,9 +84,11 @@ def profile(
                 ),
             )
         else:
+            names = _variants(variants)
             captured = capture.capture_target(
                 found,
-                variants=_variants(variants),
+                variants=names,
+                compare=len(names) > 1,
                 out=traces,
                 region=region,
                 schedule=capture.Schedule(wait, warmup, active),

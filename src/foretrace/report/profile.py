@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from foretrace import readings, stats
 from foretrace.readings import Column
 from foretrace.report.document import Block, Document, Headline, Item, Listing, Note, Sentence, Table
+from foretrace.report.variants import Variant, variant_blocks, verdict
+from foretrace.report.variants import variants as compare_variants
 from foretrace.run import read
 from foretrace.units import duration, plural
 
@@ -52,10 +54,14 @@ class Profile:
 
     device: str | None
     variants: tuple[VariantRow, ...]
+    comparison: tuple[Variant, ...] = ()
 
     @property
     def sentence(self) -> str:
         """The fastest variant without the profiler, in one sentence."""
+        compared = verdict(self.comparison)
+        if compared is not None:
+            return compared
         timed = {row.variant: row.host_ns for row in self.variants if row.host_ns is not None}
         if not timed:
             return f"{plural(len(self.variants), 'trace')} written; nothing was timed without the profiler."
@@ -76,15 +82,17 @@ def profile_record(variants: Sequence[tuple[str, str, str | None]]) -> Profile:
     Args:
         variants: Name, trace path, and why there is no trace (``None`` when there is one).
     """
-    rows, devices = [], []
+    rows, devices, runs = [], [], []
     for name, path, failed in variants:
         if failed is not None:
             rows.append(VariantRow(name, path, failed=failed))
             continue
         run = read(path)
         devices.append(run.device_name)
+        runs.append((name, run))
         rows.append(_row(name, path, run))
-    return Profile(next(filter(None, devices), None), tuple(rows))
+    compared = compare_variants(runs) if len(runs) > 1 else ()
+    return Profile(next(filter(None, devices), None), tuple(rows), compared)
 
 
 def _row(name: str, path: str, run: Run) -> VariantRow:
@@ -111,20 +119,22 @@ def document(profile: Profile) -> Document:
         Headline(f"{profile.device or 'CPU'} · {plural(len(done), 'variant')} profiled"),
         Sentence(profile.sentence),
         *(Note(f"{row.variant}: {row.failed}") for row in profile.variants if row.failed is not None),
-        Table(
-            (
-                Column("variant", "variant"),
-                Column("kernels", "kernels", "count"),
-                Column("gpu_ns", "GPU µs", "ns"),
-                Column("device_ns", "bare GPU µs", "ns"),
-                Column("host_ns", "bare wall µs", "ns"),
-                Column("first_call_ns", "first call µs", "ns"),
-                Column("peak_memory_bytes", "peak memory", "bytes"),
-            ),
-            [asdict(row) for row in done],
-        ),
+        *(variant_blocks(profile.comparison) if profile.comparison else (_one_table(done),)),
     ]
     if len(done) == 1 and done[0].sentence:
         blocks.append(Sentence(done[0].sentence))
     blocks.append(Listing("Next", tuple(Item(row.variant, f"foretrace read {row.trace}") for row in done)))
     return Document(tuple(blocks))
+
+
+def _one_table(done: Sequence[VariantRow]) -> Table:
+    columns = (
+        Column("variant", "variant"),
+        Column("kernels", "kernels", "count"),
+        Column("gpu_ns", "GPU µs", "ns"),
+        Column("device_ns", "bare GPU µs", "ns"),
+        Column("host_ns", "bare wall µs", "ns"),
+        Column("first_call_ns", "first call µs", "ns"),
+        Column("peak_memory_bytes", "peak memory", "bytes"),
+    )
+    return Table(columns, [asdict(row) for row in done])

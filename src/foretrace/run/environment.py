@@ -17,6 +17,22 @@ class Unprofiled(msgspec.Struct, frozen=True):
     spread: float | None = None
 
 
+class Numerics(msgspec.Struct, frozen=True):
+    """Errors of the results against eager PyTorch in fp32."""
+
+    max_abs_error: float | None = None
+    relative_error: float | None = None
+
+
+class NewShape(msgspec.Struct, frozen=True):
+    """What the first calls at another shape cost; ``cost_ns`` is ``None`` where they failed."""
+
+    what: str
+    cost_ns: int | None = None
+    recompiles: int = 0
+    failed: str | None = None
+
+
 class Environment(msgspec.Struct, frozen=True):
     """The part of ``foretrace.env/1`` that a reading uses; capture documents every key."""
 
@@ -26,6 +42,9 @@ class Environment(msgspec.Struct, frozen=True):
     region: str | None = None
     first_call_ns: int | None = None
     peak_memory_bytes: int | None = None
+    compile_cache_hits: int | None = None
+    numerics: Numerics | None = None
+    new_shapes: tuple[NewShape, ...] = ()
 
 
 def beside(trace_path: str) -> Environment | None:
