@@ -59,7 +59,7 @@ def _rows(
 
 def _together(guess: GuessedKernel, seen: Seen) -> Iterator[Row]:
     against = reasons.contradiction(guess, seen)
-    floor = guess.floor_ns if guess.floor_ns is not None else _rounded(seen.floor_ns)
+    floor = guess.floor_ns if guess.bound is not None else _rounded(seen.floor_ns)
     yield Row(
         verdict="broken" if against else "confirmed",
         guess=guess.label,

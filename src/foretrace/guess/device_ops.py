@@ -1,0 +1,158 @@
+"""What the named device calls where the CPU would call something else: attention, dropout, normalisation."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.devices import Device
+    from foretrace.guess.record import Recorder
+
+_ATTENTION = functional.scaled_dot_product_attention
+_HALF = (torch.float16, torch.bfloat16)
+_CUDNN_ARCHS = frozenset({"9.0", "10.0", "10.3"})
+_CUDNN_WIDEST, _FLASH_WIDEST = 128, 256
+_FLASH_LEAST = 8.0
+_RANK = 4
+
+
+class DeviceOps(TorchFunctionMode):
+    """Calls the ops of a CUDA device on CPU tensors, so that their names, sizes and gradients are recorded."""
+
+    def __init__(self, device: Device | None, recorder: Recorder) -> None:
+        super().__init__()
+        self._device = device
+        self._recorder = recorder
+
+    def __enter__(self) -> DeviceOps:
+        functional.scaled_dot_product_attention = self._attention  # inside a Python function no mode is asked again
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        functional.scaled_dot_product_attention = _ATTENTION
+        super().__exit__(*exception)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:  # noqa: ANN401 - whatever the function returns
+        kwargs = kwargs or {}
+        if func is _ATTENTION:
+            return self._attention(*args, **kwargs)
+        if func in (functional.dropout, torch.dropout):
+            return _dropout(func, *args, **kwargs)
+        if func in (functional.rms_norm, getattr(torch, "rms_norm", None)):
+            return _rms_norm(self._recorder, *args, **kwargs)
+        return func(*args, **kwargs)
+
+    def _attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,  # noqa: FBT001, FBT002 - PyTorch's signature
+        scale: float | None = None,
+        enable_gqa: bool = False,  # noqa: FBT001, FBT002 - as above
+    ) -> torch.Tensor:
+        backend = attention_backend(query, key, value, attn_mask, self._device)
+        if enable_gqa and backend != "cudnn" and key.shape[1] != query.shape[1] and backend != "flash":
+            key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
+        ops = torch.ops.aten
+        if attn_mask is not None and attn_mask.dtype == torch.bool and backend != "math":
+            attn_mask = torch.where(attn_mask.logical_not(), float("-inf"), torch.zeros((), dtype=query.dtype))
+        if attn_mask is not None and attn_mask.dim() == _RANK and backend != "math":
+            attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+        grad = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        if backend == "cudnn":
+            return ops._scaled_dot_product_cudnn_attention(  # noqa: SLF001 - the op that is dispatched
+                query, key, value, attn_mask, grad, dropout_p, is_causal, False, scale=scale
+            )[0]
+        if backend == "flash":
+            return ops._scaled_dot_product_flash_attention(  # noqa: SLF001 - as above
+                query, key, value, dropout_p, is_causal, False, scale=scale
+            )[0]
+        if backend == "efficient":
+            return ops._scaled_dot_product_efficient_attention(  # noqa: SLF001 - as above
+                query, key, value, attn_mask, grad, dropout_p, is_causal, scale=scale
+            )[0]
+        return ops._scaled_dot_product_attention_math(  # noqa: SLF001 - as above
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale
+        )[0]
+
+
+def attention_backend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, device: Device | None
+) -> str:
+    """Which kernel ``scaled_dot_product_attention`` takes: ``cudnn``, ``flash``, ``efficient`` or ``math``.
+
+    The order and the conditions are those of ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp``: cuDNN first on
+    data-centre Hopper and Blackwell, then flash attention, then the memory-efficient kernels. A single key is not
+    cuDNN's (a decoder's first token on an H200 runs flash attention).
+    """
+    nvidia = device is None or device.vendor == "NVIDIA"
+    capability = (device.compute_capability if device else None) or "0.0"
+    if query.dim() != _RANK or not nvidia or query.shape[2] == 0 or key.shape[2] == 0:
+        return "math"
+    half, width = query.dtype in _HALF, max(query.shape[-1], value.shape[-1])
+    aligned = query.shape[-1] % 8 == 0 and value.shape[-1] % 8 == 0
+    if half and capability in _CUDNN_ARCHS and width <= _CUDNN_WIDEST and aligned and key.shape[2] > 1:
+        return "cudnn"
+    same = query.shape[-1] == value.shape[-1]
+    if half and mask is None and float(capability) >= _FLASH_LEAST and width <= _FLASH_WIDEST and same:
+        return "flash"
+    return "efficient" if query.dtype in (*_HALF, torch.float32) else "math"
+
+
+def _dropout(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - PyTorch's own
+    """One kernel on a CUDA device (``native_dropout``), where the CPU has four ops."""
+    names = ("input", "p", "training" if func is functional.dropout else "train")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    p, train = given.get("p", 0.5), given.get("training", given.get("train", True))
+    if not train or not 0 < p < 1 or given.get("inplace"):
+        return func(*args, **kwargs)
+    return torch.native_dropout(given["input"], p, True)[0]  # noqa: FBT003 - PyTorch's signature
+
+
+def _rms_norm(recorder: Recorder, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - PyTorch's own
+    """One kernel on a CUDA device since PyTorch 2.9, where the CPU works through pow, mean, rsqrt and mul."""
+    given = inspect.signature(functional.rms_norm).bind(*args, **kwargs)
+    given.apply_defaults()
+    x, shape, weight, eps = (given.arguments[name] for name in ("input", "normalized_shape", "weight", "eps"))
+    return _RmsNorm.apply(x, weight, list(shape), eps, recorder)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _RmsNorm(torch.autograd.Function):
+    """``aten::_fused_rms_norm``, which no CPU has: recorded by name, its results empty."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - autograd's own
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        shape: list[int],
+        eps: float | None,
+        recorder: Recorder,
+    ) -> torch.Tensor:
+        """[..., *shape] → the same."""
+        recorder.add("aten::_fused_rms_norm", [x, shape, weight, eps])
+        ctx.save_for_backward(x, weight)
+        ctx.shape, ctx.recorder = shape, recorder
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:  # noqa: ANN401 - autograd's own
+        """Gradients of the input and the weight."""
+        x, weight = ctx.saved_tensors
+        rstd = x.new_empty((*x.shape[: x.dim() - len(ctx.shape)], *[1] * len(ctx.shape)), dtype=torch.float32)
+        mask = [x.requires_grad, weight is not None and weight.requires_grad]
+        ctx.recorder.add("aten::_fused_rms_norm_backward", [grads[0], x, ctx.shape, rstd, weight, mask])
+        return torch.empty_like(x), None if weight is None else torch.empty_like(weight), None, None, None

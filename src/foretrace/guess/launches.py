@@ -1,0 +1,234 @@
+"""Which kernels one dispatched op launches on a CUDA device: none, itself, or others by their own names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from foretrace.guess import foreach, gemm
+from foretrace.ops import launches_nothing, work
+
+if TYPE_CHECKING:
+    from foretrace.devices import Device
+    from foretrace.guess.record import Call
+    from foretrace.ops import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel that a call launches.
+
+    Attributes:
+        op: The innermost op, as a trace names it.
+        op_class: Its class, as the kernel's name would say it.
+        shapes: Sizes of the op's tensors.
+        work: What it costs, or ``None``.
+        epilogue, why: As in `GuessedKernel`.
+    """
+
+    op: str
+    op_class: str
+    shapes: tuple[Any, ...]
+    work: Work | None
+    epilogue: str | None = None
+    why: str | None = None
+
+
+def launches(call: Call, device: Device | None) -> tuple[Launch, ...]:
+    """The kernels of one call in their order; none for views, bookkeeping and what stays on the host."""
+    if call.on_host or call.hint == "view" or launches_nothing(call.op) or _empty(call):
+        return ()
+    done = work(call.op, call.shapes, call.dtypes, call.concrete, call.strides)
+    if done is not None and done.launches is False:
+        return ()
+    base = call.op.partition("::")[2].removesuffix("_")
+    if base.startswith(("_foreach_", "_fused_", "_amp_foreach_")) and (count := foreach.launch_count(call.shapes)):
+        op_class = "optimizer" if done is None or done.op_class == "pointwise" else done.op_class
+        return (Launch(call.op, op_class, _shapes(call), _share(done, count)),) * count
+    rule = _RULES.get(base)
+    return tuple(rule(call, done, device) if rule else _itself(call, done))
+
+
+def _share(done: Work | None, count: int) -> Work | None:
+    """An even part of the work for each of ``count`` launches."""
+    if done is None or done.flops is None or done.read_bytes is None or done.written_bytes is None:
+        return done
+    return replace(
+        done,
+        flops=done.flops // count,
+        read_bytes=done.read_bytes // count,
+        written_bytes=done.written_bytes // count,
+    )
+
+
+def _itself(call: Call, done: Work | None, op_class: str | None = None) -> Iterator[Launch]:
+    named = op_class or (done.op_class if done else "pointwise" if call.hint == "pointwise" else "other")
+    yield Launch(call.op, named, _shapes(call), done)
+
+
+def _empty(call: Call) -> bool:
+    """Whether every tensor of the call has no elements."""
+    sizes = [shape for shape in _shapes(call) if not isinstance(shape[0], tuple)]
+    return bool(sizes) and all(0 in shape for shape in sizes)
+
+
+def _shapes(call: Call) -> tuple[Any, ...]:
+    return tuple(_tuples(shape) for shape in call.shapes if shape)
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401 - nested lists of sizes
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+_FEW_INDICES = 3_072
+
+# rules: (call, its work, device) → launches
+
+Rule = Callable[["Call", "Work | None", "Device | None"], Iterator[Launch]]
+
+
+def _as(*parts: str) -> Rule:
+    """Other ops in its place: ``op:class`` each; the first that is ``*`` carries the work of the whole."""
+
+    def rule(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+        for part in parts:
+            carries = part.startswith("*")
+            op, _, op_class = part.removeprefix("*").partition(":")
+            shapes = _shapes(call) if carries and op == call.op.partition("::")[2] else ()
+            yield Launch(f"aten::{op}", op_class, shapes, done if carries else None)
+
+    return rule
+
+
+def _copy(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A new tensor filled by ``copy_(new, old)``."""
+    yield Launch("aten::copy_", "copy", (*_shapes(call)[:1], *_shapes(call)[:1]), done)
+
+
+def _classed(op_class: str) -> Rule:
+    return lambda call, done, _device: _itself(call, done, op_class)
+
+
+def _product(call: Call, done: Work | None, device: Device | None) -> Iterator[Launch]:
+    """``mm``, ``bmm``: one GEMM, and a reduction where K is split."""
+    yield Launch(call.op, "gemm", _shapes(call), done)
+    yield from _helper(call, call.shapes[0], call.shapes[1], device)
+
+
+def _added_product(call: Call, done: Work | None, device: Device | None) -> Iterator[Launch]:
+    """``addmm``: the bias in the epilogue, or copied into the result first."""
+    added, left, right = call.shapes[:3]
+    beta = call.concrete[3]
+    fits = call.op == "aten::addmm" and gemm.bias_in_epilogue(added, left, right, beta)
+    if not fits and str(beta) not in {"0", "0.0"}:
+        yield Launch("aten::copy_", "copy", (), None, why="the added matrix is copied into the result first")
+    yield Launch(call.op, "gemm", _shapes(call), done, epilogue="bias" if fits else None)
+    yield from _helper(call, left, right, device)
+
+
+def _helper(call: Call, left: list[int], right: list[int], device: Device | None) -> Iterator[Launch]:
+    why = gemm.split_k(left, right, device)
+    if why is not None:
+        yield Launch(call.op, "gemm-helper", _shapes(call), None, why=why)
+
+
+def _convolution(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """cuDNN's convolution, and the bias by an op of its own."""
+    yield Launch("aten::cudnn_convolution", "conv", _shapes(call), done)
+    if call.shapes[2]:
+        yield Launch("aten::add_", "pointwise", (), None)
+
+
+def _convolution_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A kernel towards the input, one towards the weight, and a sum for the bias, as the mask asks for them."""
+    wanted = _mask(call)
+    for _ in range(sum(wanted[:2])):
+        yield Launch(call.op, "conv", _shapes(call), _share(done, sum(wanted[:2])))
+    if wanted[2]:
+        yield Launch("aten::sum", "reduction", (), None)
+
+
+def _mask(call: Call) -> list[bool]:
+    """The last argument, ``output_mask``."""
+    return [item.strip() == "True" for item in call.concrete[-1].strip("[]").split(",")]
+
+
+def _mse_loss(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """The squares, then their mean or sum; ``mse_loss(self, target, reduction)``."""
+    yield Launch(call.op, "pointwise", _shapes(call), done)
+    reduced = {"1": "aten::mean", "2": "aten::sum"}.get(call.concrete[2])
+    if reduced:
+        yield Launch(reduced, "reduction", (), None)
+
+
+def _norm_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """The gradient of the input, and a second kernel for those of weight and bias."""
+    yield Launch(call.op, "normalization", _shapes(call), done)
+    if any(_mask(call)[1:]):
+        yield Launch(call.op, "normalization", _shapes(call), None)
+
+
+def _embedding_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """Gradients of few indices are added up in one kernel, of many after sorting (3,072 in ``Embedding.cu``)."""
+    if math.prod(call.shapes[1]) > _FEW_INDICES:
+        yield Launch(call.op, "sort", (), None, why="indices are sorted first")
+    yield Launch("aten::fill_", "fill", (), None)
+    yield Launch(call.op, "gather-scatter", _shapes(call), done)
+
+
+def _out_of_place(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """``masked_fill`` and the like on a copy of their first argument."""
+    if not call.op.endswith("_"):
+        yield Launch("aten::copy_", "copy", (*_shapes(call)[:1], *_shapes(call)[:1]), None)
+    yield Launch(f"{call.op.removesuffix('_')}_", done.op_class if done else "other", _shapes(call), done)
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("mm", "bmm"), _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), _added_product),
+    **dict.fromkeys(("_to_copy", "clone", "repeat", "contiguous", "_copy_from"), _copy),
+    **dict.fromkeys(
+        ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full"),
+        _as("*fill_:fill"),
+    ),
+    "zero": _as("*fill_:fill"),
+    "scalar_tensor": _as("*fill_:fill"),
+    "embedding": _as("*index_select:gather-scatter"),
+    "embedding_dense_backward": _embedding_backward,
+    **dict.fromkeys(("triu", "tril"), _classed("pointwise")),
+    **dict.fromkeys(("rand", "rand_like"), _as("*uniform_:random")),
+    **dict.fromkeys(("randn", "randn_like"), _as("*normal_:random")),
+    **dict.fromkeys(("randint", "randint_like"), _as("*random_:random")),
+    "bernoulli": _as("*bernoulli_:random"),
+    "native_dropout_backward": _classed("pointwise"),
+    "stack": _as("*cat:copy"),
+    "constant_pad_nd": _as("fill_:fill", "*copy_:copy"),
+    **dict.fromkeys(("slice_backward", "select_backward"), _as("fill_:fill", "*copy_:copy")),
+    "index_put": _as("*_index_put_impl_:gather-scatter"),
+    "mse_loss": _mse_loss,
+    "nll_loss_backward": _as("fill_:fill", "*nll_loss_backward:pointwise"),
+    "topk": _as("*topk:sort", "topk:sort"),
+    "nonzero": _as("*nonzero:reduction", "nonzero:copy", "nonzero:scan"),
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward"), _norm_backward),
+    "native_group_norm": _as("*native_group_norm:normalization", "native_group_norm:normalization", "add:pointwise"),
+    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit"), _as("*cudnn_batch_norm:normalization")),
+    "_native_batch_norm_legit_no_training": _as("*native_batch_norm:normalization"),
+    "_scaled_dot_product_cudnn_attention": _as("*_cudnn_attention_forward:attention"),
+    "_scaled_dot_product_flash_attention": _as("*_flash_attention_forward:attention"),
+    "_scaled_dot_product_efficient_attention": _as("*_efficient_attention_forward:attention"),
+    # a kernel for rowsum(dO · O), the main one, and a conversion of dQ
+    **{
+        f"_scaled_dot_product_{kind}_attention_backward": _as(
+            f"_{kind}_attention_backward:attention",
+            f"*_{kind}_attention_backward:attention",
+            f"_{kind}_attention_backward:attention",
+        )
+        for kind in ("cudnn", "flash")
+    },
+    **dict.fromkeys(("masked_fill", "scatter_add", "scatter", "index_add", "index_copy", "index_fill"), _out_of_place),
+    "_scaled_dot_product_efficient_attention_backward": _as("*_efficient_attention_backward:attention"),
+}

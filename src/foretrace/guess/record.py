@@ -1,0 +1,203 @@
+"""What a call dispatches: every op below autograd, with its arguments as a trace would hold them and its module."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_NO_WORK = frozenset({"prim", "profiler", "debugprims"})
+_ANY_NUMBER = 1
+"""What ``.item()`` gives: with a fake tensor nobody knows, and 1 keeps an optimizer's bias correction finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One dispatched op.
+
+    Attributes:
+        op: ``aten::mm``.
+        shapes, dtypes, concrete, strides: Its arguments in the order of its schema, as Kineto records them, with the
+            element types of lists.
+        source: Name of the module that called it, or whose forward it is the backward of; ``None`` outside modules.
+        phase: ``forward``, ``backward`` or ``optimizer``.
+        weight_bytes: Bytes of its tensors that are parameters or buffers: they do not grow with the batch.
+        on_host: Whether its tensors are the optimizer's step counters, which stay on the CPU.
+        hint: What ATen's own metadata say: ``view`` (its results alias an argument), ``pointwise`` (tagged so), or
+            ``None``.
+    """
+
+    op: str
+    shapes: list[Any]
+    dtypes: list[Any]
+    concrete: list[Any]
+    strides: list[Any]
+    source: str | None
+    phase: str
+    weight_bytes: int
+    on_host: bool
+    hint: str | None
+
+
+class Recorder(TorchDispatchMode):
+    """Records every op while it is entered; use `recording`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.notes: dict[str, None] = {}
+        self._names: dict[int, str] = {}
+        self._weights: set[int] = set()
+        self._modules: list[str] = []
+        self._optimizers: list[tuple[str, bool]] = []
+        self._forward_of: dict[int, str | None] = {}
+        self.optimized = False
+
+    def __torch_dispatch__(
+        self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:  # noqa: ANN401 - whatever the op returns
+        kwargs = kwargs or {}
+        schema = getattr(func, "_schema", None)
+        if schema is None or schema.name.partition("::")[0] in _NO_WORK:
+            return func(*args, **kwargs)
+        self.add(schema.name, _in_order(schema, args, kwargs), _hint(func))
+        if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
+            return _number(args[0].dtype)
+        if func is torch.ops.aten.nonzero.default:
+            self.notes["aten::nonzero finds as many as the data say: all elements were assumed"] = None
+            return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.long)
+        return func(*args, **kwargs)
+
+    def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> None:
+        """Record a call of ``op`` with ``values`` for its arguments."""
+        phase, source = self._where()
+        shapes, dtypes, concrete, strides = zip(*map(_described, values), strict=True) if values else ((),) * 4
+        tensors = list(_tensors(values))
+        self.calls.append(
+            Call(
+                op,
+                list(shapes),
+                list(dtypes),
+                list(concrete),
+                list(strides),
+                source,
+                phase,
+                sum(self._weight_bytes(tensor) for tensor in tensors),
+                phase == "optimizer" and self._on_host(tensors),
+                hint,
+            )
+        )
+
+    def _where(self) -> tuple[str, str | None]:
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - nothing public tells
+        if node is not None:
+            return "backward", self._forward_of.get(node._sequence_nr())  # noqa: SLF001 - as above
+        if self._optimizers:
+            return "optimizer", self._optimizers[-1][0]
+        source = self._modules[-1] if self._modules else None
+        if torch.is_grad_enabled():  # the op's autograd node has taken the last number; others share the next one
+            self._forward_of.setdefault(torch.autograd._get_sequence_nr() - 1, source)  # noqa: SLF001 - as above
+        return "forward", source
+
+    def _weight_bytes(self, tensor: torch.Tensor) -> int:
+        known = tensor.untyped_storage()._cdata in self._weights  # noqa: SLF001 - views share it
+        return tensor.numel() * tensor.element_size() if known else 0
+
+    def _on_host(self, tensors: Sequence[torch.Tensor]) -> bool:
+        return not self._optimizers[-1][1] and all(tensor.dim() == 0 for tensor in tensors)
+
+    def enter_module(self, module: torch.nn.Module, _args: object) -> None:
+        """Before a forward; the first module that is called names all that are inside it."""
+        if id(module) not in self._names:
+            for name, part in module.named_modules():
+                self._names.setdefault(id(part), name or type(part).__name__)
+            for tensor in (*module.parameters(), *module.buffers()):
+                self._weights.add(tensor.untyped_storage()._cdata)  # noqa: SLF001 - views share it
+        self._modules.append(self._names[id(module)])
+
+    def leave_module(self, _module: torch.nn.Module, _args: object, _output: object) -> None:
+        """After a forward, also when it raised."""
+        self._modules.pop()
+
+    def enter_optimizer(self, optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
+        """Before a step: what is left open works on lists of tensors, as it does on an accelerator."""
+        self.optimized = True
+        on_device = any(group.get("capturable") or group.get("fused") for group in optimizer.param_groups)
+        self._optimizers.append((type(optimizer).__name__, on_device))
+        for group in optimizer.param_groups:
+            if group.get("foreach", False) is None and not group.get("fused"):
+                group["foreach"] = True
+
+    def leave_optimizer(self, _optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
+        """After a step."""
+        self._optimizers.pop()
+
+
+@contextmanager
+def recording() -> Iterator[Recorder]:
+    """Record what is dispatched inside, with the names of modules."""
+    recorder = Recorder()
+    with ExitStack() as stack:
+        for handle in (
+            register_module_forward_pre_hook(recorder.enter_module),
+            register_module_forward_hook(recorder.leave_module, always_call=True),
+            register_optimizer_step_pre_hook(recorder.enter_optimizer),
+            register_optimizer_step_post_hook(recorder.leave_optimizer),
+        ):
+            stack.callback(handle.remove)
+        stack.enter_context(recorder)
+        yield recorder
+
+
+def _in_order(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - no stub has it
+    """The op's arguments in the order of its schema, defaults filled in, as Kineto sees them."""
+    values = []
+    for position, argument in enumerate(schema.arguments):
+        if position < len(args):
+            values.append(args[position])
+        else:
+            values.append(kwargs.get(argument.name, argument.default_value))
+    return values
+
+
+def _hint(func: Any) -> str | None:  # noqa: ANN401 - no stub has it
+    returned = [result.alias_info for result in func._schema.returns]  # noqa: SLF001 - the public way to a schema
+    if returned and all(alias is not None and not alias.is_write for alias in returned):
+        return "view"
+    return "pointwise" if torch.Tag.pointwise in func.tags else None
+
+
+def _described(value: Any) -> tuple[Any, Any, str, Any]:  # noqa: ANN401 - any argument
+    """Shape, type, text and strides of one argument."""
+    if isinstance(value, torch.Tensor):
+        return list(value.shape), str(value.dtype), "", list(value.stride())
+    if isinstance(value, list | tuple) and value and any(isinstance(item, torch.Tensor) for item in value):
+        shapes, dtypes, _, strides = zip(*map(_described, value), strict=True)
+        return list(shapes), list(dtypes), "", list(strides)
+    if value is None:
+        return [], "", "", []
+    if isinstance(value, torch.dtype):
+        return [], "Scalar", str(value), []
+    kind = "ScalarList" if isinstance(value, list | tuple) else "Scalar" if isinstance(value, int | float) else ""
+    return [], kind, str(list(value) if isinstance(value, tuple) else value), []
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _number(dtype: torch.dtype) -> bool | int | float:
+    kind: Callable[[int], bool | int | float] = bool if dtype == torch.bool else int
+    return (float if dtype.is_floating_point else kind)(_ANY_NUMBER)

@@ -1,0 +1,133 @@
+"""Where a module plays without memory: fake tensors on the CPU, whatever device its code asks for.
+
+Fake *CUDA* tensors need a build of PyTorch with CUDA (without one, building modules raises and autograd aborts the
+process), so everything is faked on the CPU and what the named device would do otherwise is ours to say
+(`device_ops`, `launches`).
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_DEVICES = ("cuda", "hip", "xpu", "mps", "mtia", "hpu")
+
+
+class _OnCpu(TorchFunctionMode):
+    """Puts what is asked for on an accelerator on the CPU: factories, ``to``, ``cuda``."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:  # noqa: ANN401 - whatever the function returns
+        if func is torch.Tensor.cuda:
+            return args[0]
+        return func(*map(_cpu, args), **{key: _cpu(value) for key, value in (kwargs or {}).items()})
+
+
+def _cpu(value: Any) -> Any:  # noqa: ANN401 - any argument
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type in _DEVICES else value
+    if isinstance(value, str) and value.partition(":")[0] in _DEVICES:
+        return "cpu"
+    return value
+
+
+@contextmanager
+def stage() -> Iterator[FakeTensorMode]:
+    """Inside, tensors have sizes, types and strides and no memory; modules may be built, moved and called.
+
+    Real tensors that are met (a closure's) are taken as fake copies of themselves.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with ExitStack() as stack:
+        stack.enter_context(_modules_convertible())
+        stack.enter_context(_autocast_on_cpu())
+        stack.enter_context(mode)
+        stack.enter_context(_OnCpu())
+        yield mode
+
+
+def fake_copy(value: Any, mode: FakeTensorMode) -> Any:  # noqa: ANN401 - a module, or a tree of arguments
+    """``value`` with fake CPU tensors in the place of its tensors; the original is left as it is.
+
+    Tied parameters stay tied. Call it outside of `stage`.
+    """
+    with FakeCopyMode(mode):
+        copied = copy.deepcopy(value)
+    with _modules_convertible(), mode:
+        if isinstance(copied, nn.Module):
+            return copied._apply(_to_cpu)  # noqa: SLF001 - what ``to`` calls
+        return tree_map_only(torch.Tensor, _to_cpu, copied)
+
+
+def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.device.type == "cpu":
+        return tensor
+    moved = tensor.detach().to("cpu")
+    return moved.requires_grad_(tensor.requires_grad)
+
+
+@contextmanager
+def _modules_convertible() -> Iterator[None]:
+    """``Module.to`` by new parameters: PyTorch swaps tensors in place, which fake ones refuse (they are weakly held)."""
+    original = nn.Module._apply  # noqa: SLF001 - the one place through which every conversion goes
+    made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # old parameters are kept, so that ids stay theirs
+
+    def apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:  # noqa: FBT001, FBT002 - PyTorch's signature
+        if not any(isinstance(t, FakeTensor) for t in (*self.parameters(), *self.buffers())):
+            return original(self, fn, recurse)
+        for module in self.modules() if recurse else (self,):
+            for name, parameter in module._parameters.items():  # noqa: SLF001 - as PyTorch's own does
+                if parameter is not None:
+                    module._parameters[name] = _converted(parameter, fn, made)  # noqa: SLF001 - as above
+            for name, buffer in module._buffers.items():  # noqa: SLF001 - as above
+                module._buffers[name] = None if buffer is None else fn(buffer)  # noqa: SLF001 - as above
+        return self
+
+    nn.Module._apply = apply  # type: ignore[method-assign, assignment]  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        nn.Module._apply = original  # type: ignore[method-assign]  # noqa: SLF001 - as above
+
+
+def _converted(
+    parameter: nn.Parameter,
+    fn: Callable[[torch.Tensor], torch.Tensor],
+    made: dict[int, tuple[nn.Parameter, nn.Parameter]],
+) -> nn.Parameter:
+    """The parameter's conversion; a tied parameter has one."""
+    known = made.get(id(parameter))
+    if known is not None:
+        return known[1]
+    with torch.no_grad():
+        new = nn.Parameter(fn(parameter), parameter.requires_grad)
+    made[id(parameter)] = (parameter, new)
+    return new
+
+
+@contextmanager
+def _autocast_on_cpu() -> Iterator[None]:
+    """``torch.autocast("cuda")`` as the CPU's, with the accelerator's default type."""
+    original = torch.autocast.__init__
+
+    def init(self: torch.autocast, device_type: str, dtype: torch.dtype | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - PyTorch's
+        if device_type in _DEVICES:
+            device_type, dtype = "cpu", dtype or torch.float16
+        original(self, device_type, dtype, **kwargs)
+
+    torch.autocast.__init__ = init  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        torch.autocast.__init__ = original  # type: ignore[method-assign]
