@@ -107,16 +107,34 @@ def _issue(dy_bufs, w_bufs, full, acc, step, use_acc, HALF: gl.constexpr):
 
 
 @gluon.jit
+def _settle(acc, empty, step, started, STAGES: gl.constexpr):
+    """Keep one product in flight: the one before has read its stage, which goes back to the producer."""
+    acc = warpgroup_mma_wait(1, deps=(acc,))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=started)
+    return acc
+
+
+@gluon.jit
+def _products(dy_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constexpr):
+    """Steps ``i`` to ``stop`` of a tile, ``step`` counting over all tiles."""
+    while i < stop:
+        acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
+        acc = _settle(acc, empty, step, i > 0, dy_bufs.shape[0])
+        step += 1
+        i += 1
+    return acc, step, i
+
+
+@gluon.jit
 def _finish(
-    dh, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty, row, col, turn,
-    PART: gl.constexpr, HALF: gl.constexpr, ACTIVATION: gl.constexpr,
+    dh, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty, row, col, turn, part,
+    HALF: gl.constexpr, ACTIVATION: gl.constexpr,
 ):  # fmt: skip
     """One slice of a tile: gradients over gate and up in shared memory, h beside them, and out."""
-    COLS: gl.constexpr = h_desc.block_type.shape[1]
-    slot: gl.constexpr = HALF * SLICES + PART
+    slot = HALF * SLICES + part
     g_buf = g_bufs.index(slot)
     u_buf = u_bufs.index(slot)
-    h_buf = h_bufs.index(2 * HALF + PART % 2)
+    h_buf = h_bufs.index(2 * HALF + part % 2)
     mbarrier.wait(gu_full.index(slot), turn & 1)
     up = u_buf.load(dh.type.layout).to(gl.float32)
     value, slope = act_and_slope(g_buf.load(dh.type.layout).to(gl.float32), ACTIVATION, True)
@@ -124,14 +142,12 @@ def _finish(
     u_buf.store((dh * value).to(du_desc.dtype))
     h_buf.store((value * up).to(h_desc.dtype))
     fence_async_shared()
-    at = [row, col + PART * COLS]
-    tma.async_copy_shared_to_global(dg_desc, at, g_buf)
-    tma.async_copy_shared_to_global(du_desc, at, u_buf)
-    tma.async_copy_shared_to_global(h_desc, at, h_buf)
+    tma.async_copy_shared_to_global(dg_desc, [row, col], g_buf)
+    tma.async_copy_shared_to_global(du_desc, [row, col], u_buf)
+    tma.async_copy_shared_to_global(h_desc, [row, col], h_buf)
     # all but these three have left: the slot of the slice before can be filled again
     tma.store_wait(3)
-    before: gl.constexpr = HALF * SLICES + (PART + SLICES - 1) % SLICES
-    mbarrier.arrive(gu_empty.index(before), pred=(turn > 0) | (PART > 0))
+    mbarrier.arrive(gu_empty.index(HALF * SLICES + (part + SLICES - 1) % SLICES), pred=(turn > 0) | (part > 0))
 
 
 @gluon.jit
@@ -143,43 +159,41 @@ def _consume(
     BM: gl.constexpr = dy_bufs.shape[1]
     BN: gl.constexpr = w_bufs.shape[2]
     ROWS: gl.constexpr = BM // 2
+    COLS: gl.constexpr = BN // SLICES
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
     acc = gl.zeros([ROWS, BN], gl.float32, layout)
-    dh = acc
+    p0, p1, p2, p3 = slices(acc)
     # before the first tile there is none to finish: its stores lie below the last row, where TMA drops them
     row = tiles_m * BM
     col = 0
     turn = 0
     step = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        parts = slices(dh)
-        for part in gl.static_range(SLICES):
-            acc = _issue(dy_bufs, w_bufs, full, acc, step, part > 0, HALF)
-            _finish(parts[part], dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
-                    row, col, turn, part, HALF, ACTIVATION)  # fmt: skip
-            # one product in flight: the one before has read its stage, which goes back to the producer
-            acc = warpgroup_mma_wait(1, deps=(acc,))
-            if part > 0:
-                mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-            step += 1
-        for _ in range(SLICES, steps):
-            acc = _issue(dy_bufs, w_bufs, full, acc, step, True, HALF)
-            acc = warpgroup_mma_wait(1, deps=(acc,))
-            mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-            step += 1
+        i = 0
+        for part in range(SLICES):
+            stop = steps * (part + 1) // SLICES
+            # the halves finish slices at different steps, as in the forward
+            at = i if HALF == 0 else (i + stop) // 2
+            acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
+            acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
+            _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
+                    row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
+            acc = _settle(acc, empty, step, i > 0, STAGES)
+            p0, p1, p2, p3 = p1, p2, p3, p3
+            acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-        dh = acc
+        p0, p1, p2, p3 = slices(acc)
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS
         col = tile_n * BN
         turn += 1
-    parts = slices(dh)
-    for part in gl.static_range(SLICES):
-        _finish(parts[part], dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
-                row, col, turn, part, HALF, ACTIVATION)  # fmt: skip
+    for part in range(SLICES):
+        _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
+                row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
+        p0, p1, p2, p3 = p1, p2, p3, p3
     tma.store_wait(0)
 
 

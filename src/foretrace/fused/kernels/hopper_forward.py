@@ -44,11 +44,11 @@ class Config:
     bn: int = 128
     bk: int = 64
     stages: int = 4
-    group: int = 8
+    group: int = 16
 
 
 INFERENCE = Config()
-TRAINING = Config(bk=32, stages=7)
+TRAINING = Config()
 
 
 @gluon.jit
@@ -85,27 +85,42 @@ def _issue(x_bufs, w_bufs, full, acc, step, use_acc, HALF: gl.constexpr):
 
 
 @gluon.jit
+def _settle(acc, empty, step, started, STAGES: gl.constexpr):
+    """Keep one product in flight: the one before has read its stage, which goes back to the producer."""
+    acc = warpgroup_mma_wait(1, deps=(acc,))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=started)
+    return acc
+
+
+@gluon.jit
+def _products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constexpr):
+    """Steps ``i`` to ``stop`` of a tile, ``step`` counting over all tiles."""
+    while i < stop:
+        acc = _issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF)
+        acc = _settle(acc, empty, step, i > 0, x_bufs.shape[0])
+        step += 1
+        i += 1
+    return acc, step, i
+
+
+@gluon.jit
 def _finish(
-    packed, h_desc, g_desc, u_desc, out_bufs, row, col,
-    PART: gl.constexpr, HALF: gl.constexpr, SAVE: gl.constexpr, ACTIVATION: gl.constexpr,
+    packed, h_desc, g_desc, u_desc, out_bufs, row, col, HALF: gl.constexpr, SAVE: gl.constexpr, ACTIVATION: gl.constexpr
 ):  # fmt: skip
-    """One slice of a packed tile: activation, product, and out through the buffer that the slice before last used."""
+    """One slice of a packed tile: activation, product, and out through the buffers of the slice before."""
     OUTS: gl.constexpr = 3 if SAVE else 1
-    COLS: gl.constexpr = h_desc.block_type.shape[1]
-    first: gl.constexpr = (2 * HALF + PART % 2) * OUTS
     gate, up = unpack(packed, h_desc.dtype)
-    h = act(gate, ACTIVATION, True) * up
-    out_bufs.index(first).store(h.to(h_desc.dtype))
+    h = (act(gate, ACTIVATION, True) * up).to(h_desc.dtype)
+    tma.store_wait(0)
+    out_bufs.index(HALF * OUTS).store(h)
     if SAVE:
-        out_bufs.index(first + 1).store(gate.to(h_desc.dtype))
-        out_bufs.index(first + 2).store(up.to(h_desc.dtype))
+        out_bufs.index(HALF * OUTS + 1).store(gate.to(h_desc.dtype))
+        out_bufs.index(HALF * OUTS + 2).store(up.to(h_desc.dtype))
     fence_async_shared()
-    at = [row, col + PART * COLS]
-    tma.async_copy_shared_to_global(h_desc, at, out_bufs.index(first))
+    tma.async_copy_shared_to_global(h_desc, [row, col], out_bufs.index(HALF * OUTS))
     if SAVE:
-        tma.async_copy_shared_to_global(g_desc, at, out_bufs.index(first + 1))
-        tma.async_copy_shared_to_global(u_desc, at, out_bufs.index(first + 2))
-    tma.store_wait(OUTS)
+        tma.async_copy_shared_to_global(g_desc, [row, col], out_bufs.index(HALF * OUTS + 1))
+        tma.async_copy_shared_to_global(u_desc, [row, col], out_bufs.index(HALF * OUTS + 2))
 
 
 @gluon.jit
@@ -117,41 +132,39 @@ def _consume(
     BM: gl.constexpr = x_bufs.shape[1]
     BN: gl.constexpr = w_bufs.shape[1] // 2
     ROWS: gl.constexpr = BM // 2
+    COLS: gl.constexpr = BN // SLICES
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 2 * BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
     acc = gl.zeros([ROWS, 2 * BN], gl.float32, layout)
     gate, up = acc.reshape([ROWS, 2, BN]).permute((0, 2, 1)).split()
-    packed = pack(gate, up, h_desc.dtype)
+    p0, p1, p2, p3 = slices(pack(gate, up, h_desc.dtype))
     # before the first tile there is none to finish: its stores lie below the last row, where TMA drops them
     row = tiles_m * BM
     col = 0
     step = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        parts = slices(packed)
-        for part in gl.static_range(SLICES):
-            acc = _issue(x_bufs, w_bufs, full, acc, step, part > 0, HALF)
-            _finish(parts[part], h_desc, g_desc, u_desc, out_bufs, row, col, part, HALF, SAVE, ACTIVATION)
-            # one product in flight: the one before has read its stage, which goes back to the producer
-            acc = warpgroup_mma_wait(1, deps=(acc,))
-            if part > 0:
-                mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-            step += 1
-        for _ in range(SLICES, steps):
-            acc = _issue(x_bufs, w_bufs, full, acc, step, True, HALF)
-            acc = warpgroup_mma_wait(1, deps=(acc,))
-            mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-            step += 1
+        i = 0
+        for part in range(SLICES):
+            stop = steps * (part + 1) // SLICES
+            # the halves finish slices at different steps: while one computes, the other feeds the tensor cores
+            at = i if HALF == 0 else (i + stop) // 2
+            acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
+            acc = _issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF)
+            _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
+            acc = _settle(acc, empty, step, i > 0, STAGES)
+            p0, p1, p2, p3 = p1, p2, p3, p3
+            acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
         gate, up = acc.reshape([ROWS, 2, BN]).permute((0, 2, 1)).split()
-        packed = pack(gate, up, h_desc.dtype)
+        p0, p1, p2, p3 = slices(pack(gate, up, h_desc.dtype))
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS
         col = tile_n * BN
-    parts = slices(packed)
-    for part in gl.static_range(SLICES):
-        _finish(parts[part], h_desc, g_desc, u_desc, out_bufs, row, col, part, HALF, SAVE, ACTIVATION)
+    for part in range(SLICES):
+        _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
+        p0, p1, p2, p3 = p1, p2, p3, p3
     tma.store_wait(0)
 
 
@@ -163,7 +176,7 @@ def gated_forward_kernel(
     BM: gl.constexpr = x_desc.block_type.shape[0]
     BK: gl.constexpr = x_desc.block_type.shape[1]
     BN: gl.constexpr = gate_desc.block_type.shape[0]
-    OUTS: gl.constexpr = 12 if SAVE else 4
+    OUTS: gl.constexpr = 6 if SAVE else 2
     dtype: gl.constexpr = x_desc.dtype
     x_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], x_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, 2 * BN, BK], gate_desc.layout)
