@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +17,9 @@ from foretrace.share import secrets
 from foretrace.share.names import HOST, HOST_KEY, USER, USER_KEY, Names
 from foretrace.share.paths import ABSOLUTE, IN_MARKUP, shorten, shortener
 from foretrace.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ENVIRONMENT, ADDRESS, STACK, FRAME = "[environment]", "[address]", "[stack]", "[python frame]"
 
@@ -200,7 +203,7 @@ def redact_tree(value: Any) -> Any:  # noqa: ANN401 - the JSON edge
     return redactor.tree(value)
 
 
-def removed(counts: Counter[str] | dict[str, int]) -> str:
+def removed(counts: Mapping[str, int]) -> str:
     """What was removed, in words: ``2 tokens or secrets, 41 absolute paths``; ``nothing`` for nothing."""
     said = [plural(counts[kind], *noun) for kind, noun in _KINDS.items() if counts.get(kind)]
     return ", ".join(said) or "nothing"
