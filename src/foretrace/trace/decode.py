@@ -31,6 +31,7 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN_EVENTS = re.compile(rb"\}\s*(,)\s*\{")
 _WHITESPACE = b" \t\r\n"
 
+decode_event = msgspec.json.Decoder(Event).decode
 decode_events = msgspec.json.Decoder(list[Event]).decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 

@@ -7,6 +7,7 @@ list, so one broken event does not hide the others. Every byte is looked at a bo
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import msgspec
 from foretrace.errors import TraceError
 from foretrace.trace import lenient, mend
 from foretrace.trace.columns import Note
-from foretrace.trace.decode import between_events, decode_events
+from foretrace.trace.decode import between_events, decode_event, decode_events
 from foretrace.trace.schema import MALFORMED
 from foretrace.units import plural
 
@@ -201,6 +202,8 @@ class _Salvage:
         return event, end
 
     def _read(self, text: bytes, *, mended: bool = True) -> Event | None:
+        with contextlib.suppress(*MALFORMED):
+            return decode_event(text)
         found: list[str] = []
         kinds: set[str] = set()
         try:
@@ -241,11 +244,12 @@ def _as_it_is(piece: bytes, found: list[str]) -> bytes:
 
 
 def _boundaries(data: bytes, start: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Where an event may begin and end: at a brace beside the first key of an event, or beside the list's end."""
+    """Where an event may begin, and where it may end: before the next or what is left of it, or the list's end."""
     first = _FIRST_KEY.match(data, start)
     keys = mend.KEYS if first is None else rb"(?:" + mend.KEYS + rb"|" + re.escape(first.group(1)) + rb")"
     begins = rb'\{\s*+"?' + keys + rb'"?\s*+:'
-    return re.compile(begins), re.compile(rb"\}(?=\s*+,?+\s*+(?:" + begins + rb'|\]\s*+(?:,\s*+"|\}|\Z)|\Z))')
+    after = (begins, rb"\{[^{}:]{0,40}+\Z", rb'\]\s*+(?:,\s*+"|\}|\Z)', rb"\Z")
+    return re.compile(begins), re.compile(rb"\}(?=\s*+,?+\s*+(?:" + rb"|".join(after) + rb"))")
 
 
 def _metadata(text: bytes, counts: Counter[str]) -> dict[str, Any]:

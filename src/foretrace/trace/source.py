@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import zipfile
 import zlib
@@ -93,26 +94,34 @@ def _fetch(url: str) -> tuple[bytes, str]:
 
 def _gunzip(packed: bytes, named: str, limit_bytes: int) -> tuple[bytes, tuple[Note, ...]]:
     out = io.BytesIO()
-    view = memoryview(packed)
-    start = 0
-    try:
-        while packed[start : start + 2] == GZIP_MAGIC:
-            member = zlib.decompressobj(wbits=31)
-            while start < len(view) and not member.eof:
-                piece = view[start : start + _PIECE]
-                out.write(member.decompress(piece, _PIECE))
-                while member.unconsumed_tail:
-                    _refuse_above(out.tell(), limit_bytes, named, len(packed))
-                    out.write(member.decompress(member.unconsumed_tail, _PIECE))
-                start += len(piece) - len(member.unused_data)
+    start, why = 0, None
+    while why is None and packed[start : start + 2] == GZIP_MAGIC:
+        member = zlib.decompressobj(wbits=31)
+        while why is None and not member.eof:
+            feed = packed[start : start + _PIECE]
+            start += len(feed)
+            why = None if feed else "its last member has no end"
+            while feed and not member.eof and why is None:
+                before = member.copy()
+                try:
+                    out.write(member.decompress(feed, _PIECE))
+                except zlib.error as error:
+                    why = str(error)
+                    _write_up_to_the_damage(before, feed, out)
+                feed = member.unconsumed_tail
                 _refuse_above(out.tell(), limit_bytes, named, len(packed))
-            if not member.eof:
-                return out.getvalue(), (_cut_short("its last member has no end", out.tell()),)
-    except zlib.error as error:
-        if not out.tell():
-            raise TraceError(f"`{named}` starts like gzip and cannot be unpacked: {error}") from None
-        return out.getvalue(), (_cut_short(str(error), out.tell()),)
-    return out.getvalue(), ()
+        start -= len(member.unused_data)
+    if why is None:
+        return out.getvalue(), ()
+    if not out.tell():
+        raise TraceError(f"`{named}` starts like gzip and cannot be unpacked: {why}")
+    return out.getvalue(), (_cut_short(why, out.tell()),)
+
+
+def _write_up_to_the_damage(member: zlib._Decompress, feed: bytes, out: io.BytesIO) -> None:
+    """What ``feed`` yields byte by byte: a call that fails gives nothing of what it could unpack."""
+    with contextlib.suppress(zlib.error):
+        out.writelines(member.decompress(feed[at : at + 1]) for at in range(len(feed)))
 
 
 def _cut_short(why: str, kept: int) -> Note:

@@ -185,7 +185,7 @@ def test_a_graph_whose_kernels_fill_the_wait_bounds_nothing(trace: Recorder) -> 
 
 
 def test_kernels_after_a_bare_graph_launch_are_a_labelled_guess(trace: Recorder) -> None:
-    """hipGraphLaunch without flow or graph ids: still orphans, probably the graph's."""
+    """A graph launch of HIP without flow or graph ids: still orphans, probably the graph's."""
     trace.call(1, 0, 10, name="hipGraphLaunch")
     trace.kernel(0, 20, 30)
     trace.kernel(0, 60, 30)
