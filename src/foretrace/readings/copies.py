@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace import stats
+from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.host import a_step, lengths, step_count
 from foretrace.readings.idle import window
@@ -47,12 +48,11 @@ _COLUMNS = (
 def answer(run: Run) -> Answer | None:
     """Copies of the steps by way and op: bytes, time, rate against the host link, pinned or pageable; silent without.
 
-    Copies inside the device are counted, and spoken of only where nothing crosses the link. ``unknown`` where no copy
-    says how many bytes it moved.
+    Copies of an autotuner are left out. Those inside the device are spoken of only where nothing crosses the link.
+    ``unknown`` where no copy says how many bytes it moved.
     """
     a = run.activities
-    wanted = (a.kind == Kind.COPY) & ((a.step >= 0) if run.steps else np.ones(len(a), dtype=np.bool_))
-    copies = np.flatnonzero(wanted)
+    copies = np.flatnonzero((a.kind == Kind.COPY) & ((a.step >= 0) | (not run.steps)) & ~benchmarked(run))
     if not len(copies):
         return None
     rows = _rows(run, copies)

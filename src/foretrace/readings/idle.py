@@ -14,6 +14,7 @@ ASK = "Where does the GPU sit idle, and who is to blame?"
 
 _LAUNCH_BOUND = (gaps.LATE, gaps.RUNNING, gaps.QUEUED)
 _WORTH_SHARE = 0.1  # below a tenth of the time, idle is not the story of the trace
+_COUNTED = "Counted from the first GPU event to the last."
 _COLUMNS = (
     Column("cause", "where the time goes"),
     Column("span_ns", "GPU span µs", "ns"),
@@ -50,16 +51,15 @@ def answer(run: Run) -> Answer | None:
     parts, window_parts = gaps.breakdown(run, low, high), gaps.breakdown(run, *window(run))
     rows = _rows(parts, window_parts, high - low)
     busy, idle = parts[gaps.BUSY], high - low - parts[gaps.BUSY]
-    whole = f"of the {duration(high - low)} between its first event and its last"
     if not idle:
-        text = f"The GPU works all {whole}."
+        text = f"The GPU is busy all of the {duration(high - low)} from its first event to its last."
         return Answer("idle", ASK, text, "busy", rows, _COLUMNS)
-    sentence = f"The GPU works {percent(busy, high - low)} {whole} and sits idle for {duration(idle)}"
+    figures = f"The GPU is busy {percent(busy, high - low)} of {duration(high - low)} and idle {duration(idle)}"
     if not (run.activities.launch != ROOT).any():
-        text = f"{sentence}; nobody can say why, as no launch is in the file."
+        text = f"{figures}; nobody can say why, as no launch is in the file."
         return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     verdict = _verdict(parts, high - low)
-    sentence += f"{_blame(run, low, high)}{_others(run, parts, idle)}."
+    sentence = f"{figures}{_others(run, parts, idle)}{_blame(run, low, high)}. {_COUNTED}"
     return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
 
 
@@ -74,21 +74,22 @@ def _rows(parts: dict[str, int], window_parts: dict[str, int], whole: int) -> tu
 
 
 def _blame(run: Run, low: int, high: int) -> str:
-    """``: 509 µs in the 9 of 20 gaps whose next launch call had not begun…``."""
+    """``: 509 µs in the 9 of 20 gaps whose next launch had not begun when it went idle, …``."""
     found = gaps.gaps(run, low, high)
     length = found.lengths
     late, early = found.late, found.linked & ~found.late
     texts = []
     if late.any():
         which = f"the {late.sum():,} of {plural(len(length), 'gap')}" if not late.all() else plural(len(length), "gap")
-        texts.append(
-            f"{duration(length[late].sum())} in {which} whose next launch call had not begun when the GPU went idle"
-        )
+        late_ns = duration(length[late].sum())
+        texts.append(f"{late_ns} in {which} whose next launch had not begun when it went idle")
     if early.any():
         running = found.running
-        which = f"the other {early.sum():,}" if late.any() else plural(int(early.sum()), "gap")
-        still = f" ({duration(length[running].sum())} in the {running.sum():,} whose call was still running)"
-        texts.append(f"{duration(length[early].sum())} in {which} whose call had begun{still if running.any() else ''}")
+        which = (
+            f"the other {early.sum():,}" if late.any() else f"{plural(int(early.sum()), 'gap')} with the launch begun"
+        )
+        still = f" ({duration(length[running].sum())} in {running.sum():,} still inside the call)"
+        texts.append(f"{duration(length[early].sum())} in {which}{still if running.any() else ''}")
     return ": " + ", ".join(texts) if texts else ""
 
 
@@ -99,7 +100,7 @@ def _others(run: Run, parts: dict[str, int], idle: int) -> str:
     named = {gaps.CPU: f"{gaps.CPU} ({costly[0]})"} if costly is not None else {}
     by_time = sorted(known.items(), key=lambda item: -item[1])
     texts = [f"{named.get(cause, cause)} {duration(ns)}" for cause, ns in by_time]
-    return "; of this " + ", ".join(texts) if texts else ""
+    return ", of which " + ", ".join(texts) if texts else ""
 
 
 def _verdict(parts: dict[str, int], whole: int) -> str:

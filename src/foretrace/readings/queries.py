@@ -11,7 +11,7 @@ from foretrace.names import decode
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
 from foretrace.readings.groups import groups
-from foretrace.readings.host import a_step, events, in_scope, launches_kernel, per_step, spoken
+from foretrace.readings.host import a_step, events, in_compile, in_scope, launches_kernel, per_step, spoken
 from foretrace.run import ROOT, Kind, Run
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ _SET_PURPOSES = {
 def answer(run: Run) -> Answer | None:
     """Calls inside ops that launch no kernel of their own: queries, attribute calls, memsets; and GEMM helpers.
 
-    Copies, waits and allocations have questions of their own. Purposes are stated only where they are documented.
+    Copies, waits and allocations have questions of their own. Purposes are stated only where they are
+    documented. What a compilation asks for is left out.
     """
     rows = sorted(_rows(run), key=lambda row: -row["count"])
     found = groups(run)
@@ -70,7 +71,8 @@ def answer(run: Run) -> Answer | None:
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
     """One row for each (call, op, following kernel) of the steps."""
     kind = calls(run)
-    wanted = np.isin(kind, (Call.SET, Call.QUERY, Call.ATTRIBUTE)) & in_scope(run) & (run.host.op != ROOT)
+    wanted = np.isin(kind, (Call.SET, Call.QUERY, Call.ATTRIBUTE)) & in_scope(run) & ~in_compile(run)
+    wanted &= run.host.op != ROOT
     slices = np.flatnonzero(wanted)
     if not len(slices):
         return

@@ -15,6 +15,7 @@ from foretrace.readings.host import (
     busy_within,
     costly_cpu_op,
     events,
+    in_compile,
     in_scope,
     launches_something,
     lengths,
@@ -53,12 +54,13 @@ _COLUMNS = (
 def answer(run: Run) -> Answer | None:
     """Calls of the steps that hold the CPU: synchronize calls, and copies that return only when they are done.
 
-    A copy holds the CPU when its host memory is pageable or when the call outlives it. The verdict is ``waits``,
+    A copy holds the CPU when its host memory is pageable or when the call outlives it. Waits of a compilation are its
+    own cost and left out. The verdict is ``waits``,
     ``no-waits`` (``.item()`` was called, and none of it waited) or ``unknown`` (no runtime calls in the file). Silent
     where nothing waits but for the end of the work, and nothing was read back.
     """
     kind = calls(run)
-    slices = np.flatnonzero(((kind == Call.WAIT) | _holding(run)) & in_scope(run))
+    slices = np.flatnonzero(((kind == Call.WAIT) | _holding(run)) & in_scope(run) & ~in_compile(run))
     rows = _rows(run, slices)
     idle_items = _unwaited(run)
     inner = [row for row in rows if not row["final"]]
@@ -66,7 +68,7 @@ def answer(run: Run) -> Answer | None:
         if len(run.activities) and not (run.host.kind == Kind.LAUNCH).any():
             return Answer("syncs", ASK, "Unknown: the file holds no runtime calls.", verdict="unknown")
         return None
-    parts = [_waits(run, inner), _items(run, idle_items, inner), _final(rows), _elsewhere(run, inner)]
+    parts = [_elsewhere(run, inner), _waits(run, inner), _items(run, idle_items, inner), _final(rows)]
     verdict = "waits" if inner else "no-waits"
     sentence = " ".join(part for part in parts if part)
     return Answer("syncs", ASK, sentence, verdict, tuple(rows), _COLUMNS if rows else (), _advice(run, inner))

@@ -62,6 +62,7 @@ def test_no_share_of_an_unknown_link() -> None:
 def test_silent_without_copies_and_unknown_without_bytes(recorded: Callable[[str], Run]) -> None:
     """No copy raises no question; copies without sizes have no rate."""
     assert copies.answer(recorded("mlp_64x128x768x3072_eager")) is None
+    assert copies.answer(recorded("mlp_recompiles")) is None  # all 632 are the autotuner's
     answer = copies.answer(TraceBuilder().copy("Memcpy HtoD (Pinned -> Device)", 20, 100, launch=(10, 5)).run())
     assert answer is not None
     assert answer.verdict == "unknown"

@@ -35,9 +35,9 @@ def test_eager_mlp_to_the_nanosecond(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "launch-bound"
     assert answer.sentence == (
-        "The GPU works 54.6 % of the 1.28 ms between its first event and its last and sits idle for 583 µs: 509 µs in "
-        "the 9 of 20 gaps whose next launch call had not begun when the GPU went idle, 74.1 µs in the other 11 whose "
-        "call had begun (69.1 µs in the 6 whose call was still running)."
+        "The GPU is busy 54.6 % of 1.28 ms and idle 583 µs: 509 µs in the 9 of 20 gaps whose next launch had not begun "
+        "when it went idle, 74.1 µs in the other 11 (69.1 µs in 6 still inside the call). Counted from the first GPU "
+        "event to the last."
     )
 
 
@@ -109,6 +109,8 @@ def _two_kernels(between: Callable[[TraceBuilder], object]) -> Mapping[str, int]
             3_000_000,
         ),
         (lambda b: b.annotation("dynamo", 100, 3_000), "compile", 3_000_000),
+        (lambda b: b.event("overhead", "Activity Buffer Request", 100, 3_000, 9), "profiler overhead", 3_000_000),
+        (lambda b: b.event("overhead", "Lazy Function Loading", 100, 3_000, 9), "first use of a kernel", 3_000_000),
         (lambda b: b.op("mylib::tokenize", 100, 3_000), "computing on the CPU", 3_000_000),
         (lambda b: b, "not attributed", 3_000_000),
     ],
@@ -144,7 +146,7 @@ def test_many_small_kernels_without_a_queue_are_launch_bound() -> None:
     answer = idle.answer(built.run())
     assert answer is not None
     assert answer.verdict == "launch-bound"
-    assert answer.sentence.startswith("The GPU works 33.4 % of the 6.00 ms")
+    assert answer.sentence.startswith("The GPU is busy 33.4 % of 6.00 ms and idle 4.00 ms")
     assert answer.advice is not None
     assert "CUDA graphs" in answer.advice.text
 
@@ -153,7 +155,7 @@ def test_never_idle() -> None:
     """A GPU that works from its first event to its last is not asked about further."""
     answer = idle.answer(TraceBuilder().kernel("a", 5, 10, launch=(0, 2)).kernel("b", 15, 10, launch=(6, 2)).run())
     assert answer is not None
-    assert answer.sentence == "The GPU works all of the 20.0 µs between its first event and its last."
+    assert answer.sentence == "The GPU is busy all of the 20.0 µs from its first event to its last."
 
 
 def test_silent_unknown_and_advice() -> None:
@@ -162,7 +164,7 @@ def test_silent_unknown_and_advice() -> None:
     orphans = idle.answer(TraceBuilder().kernel("a", 0, 10).kernel("b", 90, 10).run())
     assert orphans is not None
     assert orphans.verdict == "unknown"
-    assert "works 20.0 % of the 100 µs" in orphans.sentence
+    assert "busy 20.0 % of 100 µs" in orphans.sentence
     assert orphans.advice is None
 
 

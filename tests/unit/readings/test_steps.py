@@ -69,6 +69,22 @@ def test_the_cause_is_the_extra_call(call: str, cause: str) -> None:
     assert answer.evidence[2]["by_cause_ns"] == {cause: 500_000}
 
 
+def test_the_profilers_own_buffer_is_no_launch_cost() -> None:
+    """A buffer request of 800 µs inside an 805 µs launch call is the profiler's work; the call itself cost 5."""
+    built = TraceBuilder()
+    for number in range(3):
+        start = number * 2_000
+        long = 800 if number == 1 else 0
+        built.step(number, start, 100 + long).op("aten::mm", start + 10, 50 + long)
+        built.call("cudaLaunchKernel", start + 20, 5 + long)
+        if long:
+            built.event("overhead", "Activity Buffer Request", start + 22, 800, tid=99)
+    answer = steps.answer(built.run())
+    assert answer is not None
+    assert answer.verdict == "the profiler's own work"
+    assert "800 µs more in the profiler's own work (Activity Buffer Request)" in answer.sentence
+
+
 def test_two_unlike_steps_are_unknown() -> None:
     """With two steps nobody can say which one is usual."""
     answer = steps.answer(TraceBuilder().step(1, 0, 100).step(2, 100, 300).op("aten::mm", 10, 5).run())
