@@ -12,11 +12,11 @@ from foretrace import stats
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.compiling import compiling
-from foretrace.readings.graph_work import static_inputs
+from foretrace.readings.graph_work import static_copies
 from foretrace.readings.groups import groups, kernels_of_periods
 from foretrace.readings.host import a_step, events, lengths, per_step, step_count, step_of
 from foretrace.readings.lines import event
-from foretrace.run import ROOT, Kind, Run
+from foretrace.run import Kind, Run
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -242,10 +242,7 @@ def _fused_rows(run: Run, fused: Sequence[_Fused]) -> Iterator[dict[str, Any]]:
 
 def _static_copies(run: Run) -> Ints:
     """Copies into the fixed addresses of a graph's inputs, launched by the call that launched the graph."""
-    activities = run.activities
-    launches = np.unique(activities.launch[activities.in_graph & (activities.launch != ROOT)])
-    ops = {op for launch in launches.tolist() for op, _, _ in static_inputs(run, launch)}
-    found: Ints = np.flatnonzero(np.isin(activities.op, sorted(ops)) & ~activities.in_graph)
+    found: Ints = np.flatnonzero(np.isin(run.activities.op, static_copies(run)) & ~run.activities.in_graph)
     return found
 
 

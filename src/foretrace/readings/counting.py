@@ -74,10 +74,13 @@ def count(run: Run) -> Tally:
     _count_copies(run, tally)
     _count_ops(run, tally, carriers(run))
     _share_ops(run, tally)
+    concluded: dict[Figures, list[int]] = {}
     for kernel, figures in infer(run, _settled(run, tally)).items():
-        tally.put(np.array([kernel]), figures, inferred=True)
+        concluded.setdefault(figures, []).append(kernel)
+    for figures, kernels in concluded.items():
+        tally.put(np.array(kernels), figures, inferred=True)
         if figures.sizes:
-            tally.sizes[kernel] = figures.sizes
+            tally.sizes.update(dict.fromkeys(kernels, figures.sizes))
     return tally
 
 

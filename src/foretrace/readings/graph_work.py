@@ -18,9 +18,13 @@ from foretrace.ops.dtypes import dtype_bytes
 from foretrace.run import ROOT, Kind, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from foretrace.names import Identity
+
+    Ints = NDArray[np.int64]
 
 # Elements a block of Inductor's two configurations for long 1-D pointwise kernels, by threads (`triton_heuristics.py`:
 # 1024 with one warp for 256 elements, 512 with one for 64), and the shortest loop that gets them.
@@ -45,41 +49,57 @@ def infer(run: Run, known: Mapping[int, Figures]) -> dict[int, Figures]:
         run: The run.
         known: Name code → work, for kernels outside graphs that have one work throughout the file.
     """
+    columns, rows = run.trace.columns, run.activities.row
     found: dict[int, Figures] = {}
+    chains: dict[bytes, list[Figures | None]] = {}
     for launch, kernels in _graphs(run):
-        chained: dict[int, Figures] | None = None
-        for kernel in kernels:
-            elsewhere = known.get(int(run.trace.columns.name[run.activities.row[kernel]]))
-            if elsewhere is None and chained is None:
-                chained = _chain(run, launch, kernels)
-            figures = elsewhere or (chained or {}).get(kernel)
-            if figures is not None:
-                found[kernel] = figures
+        names, grids = columns.name[rows[kernels]], columns.grid[rows[kernels]]
+        key = names.tobytes() + grids.tobytes()  # the same kernels with the same blocks: the same graph
+        if key not in chains:
+            chained = _chain(run, launch, kernels) if not known.keys() >= set(names.tolist()) else {}
+            chains[key] = [
+                known.get(name) or chained.get(kernel)
+                for name, kernel in zip(names.tolist(), kernels.tolist(), strict=True)
+            ]
+        worked = zip(kernels.tolist(), chains[key], strict=True)
+        found |= {kernel: figures for kernel, figures in worked if figures is not None}
     return found
 
 
-def static_inputs(run: Run, launch: int) -> list[tuple[int, tuple[int, ...], str | None]]:
-    """Tensors copied into a graph's fixed addresses by the call that then launched it: (op, shape, short type)."""
+def static_copies(run: Run) -> Ints:
+    """Ops that copy into a graph's fixed addresses: in the call that launches the graph, before it."""
+    host, activities = run.host, run.activities
+    launches = np.unique(activities.launch[activities.in_graph & (activities.launch != ROOT)])
+    parents = host.parent[launches]
+    parents = parents[parents != ROOT]
+    callers = np.union1d(parents, host.op[parents])
+    codes = [code for code, name in enumerate(run.trace.tables.name) if name in _COPIES]
+    copies = np.flatnonzero(np.isin(run.trace.columns.name[host.row], codes) & (host.kind == Kind.OPERATOR))
+    found: Ints = copies[np.isin(host.parent[copies], callers[callers != ROOT])]
+    return found
+
+
+def static_inputs(run: Run, launch: int) -> list[tuple[tuple[int, ...], str | None]]:
+    """(shape, short type) of the tensors copied into a graph's fixed addresses by the call that then launched it."""
     host = run.host
     parent = int(host.parent[launch])
     if parent == ROOT:
         return []
     around = int(host.op[parent]) if host.op[parent] != ROOT else parent
     before = np.arange(around + 1, launch)  # slices are in order of their start within a thread
-    found = []
-    for slice_ in before[np.isin(host.parent[before], (around, parent))].tolist():
-        if run.name(slice_) in _COPIES:
-            found += [(slice_, shape, dtype) for shape, dtype in _copied(run, slice_)]
-    return found
+    siblings = before[np.isin(host.parent[before], (around, parent))]
+    return [tensor for slice_ in siblings.tolist() if run.name(slice_) in _COPIES for tensor in _copied(run, slice_)]
 
 
-def _graphs(run: Run) -> Iterator[tuple[int, list[int]]]:
+def _graphs(run: Run) -> Iterator[tuple[int, Ints]]:
+    """Each graph launch with its kernels, in order of their start."""
     activities = run.activities
     inside = np.flatnonzero(activities.in_graph & (activities.launch != ROOT) & (activities.kind == Kind.KERNEL))
-    by_launch: dict[int, list[int]] = {}
-    for kernel in inside.tolist():
-        by_launch.setdefault(int(activities.launch[kernel]), []).append(kernel)
-    yield from by_launch.items()
+    launch = activities.launch[inside]
+    order = np.argsort(launch, kind="stable")
+    if len(order):
+        for kernels in np.split(inside[order], np.flatnonzero(np.diff(launch[order])) + 1):
+            yield int(activities.launch[kernels[0]]), kernels
 
 
 def _copied(run: Run, op: int) -> list[tuple[tuple[int, ...], str | None]]:
@@ -92,18 +112,17 @@ def _copied(run: Run, op: int) -> list[tuple[tuple[int, ...], str | None]]:
     return [(tensor.shape, tensor.dtype) for tensor in args.all_tensors()[:1]]
 
 
-def _chain(run: Run, launch: int, kernels: Sequence[int]) -> dict[int, Figures]:
+def _chain(run: Run, launch: int, kernels: Ints) -> dict[int, Figures]:
     """The work of a chain of products, or nothing where the graph is no such chain."""
     inputs = static_inputs(run, launch)
-    identities = {kernel: run.identity(kernel) for kernel in kernels}
-    if len(inputs) != 1 or len(inputs[0][1]) < 2:  # noqa: PLR2004 - rows and columns
+    identities = {kernel: run.identity(kernel) for kernel in kernels.tolist()}
+    if len(inputs) != 1 or len(inputs[0][0]) < 2:  # noqa: PLR2004 - rows and columns
         return {}
-    *leading, width = inputs[0][1]
+    *leading, width = inputs[0][0]
     rows, depth = math.prod(leading), width
     found: dict[int, Figures] = {}
     waiting: list[int] = []
-    for kernel in kernels:
-        identity = identities[kernel]
+    for kernel, identity in identities.items():
         if identity.op_class == "gemm" and not identity.split_k:
             waiting.append(kernel)
             continue
