@@ -37,7 +37,7 @@ _COLUMNS = (
 # Only what a public document or source says: the CUDA Runtime API reference; for reductions ATen's Reduce.cuh, which
 # zeroes the semaphores of a reduction that several blocks share.
 _PURPOSES = (
-    (r"OccupancyMaxActive", "asks how many blocks fit on an SM (the library sizes its grid by it)"),
+    (r"OccupancyMaxActive", "asks how many blocks of a kernel fit on an SM at once"),
     (r"FuncSetAttribute", "sets a kernel's limit, such as dynamic shared memory above 48 KB; the trace names none"),
     (r"FuncGetAttributes", "asks for a kernel's registers and shared memory"),
     (r"StreamIsCapturing|StreamGetCaptureInfo", "asks whether the stream is being captured into a graph"),
@@ -163,15 +163,16 @@ def _set_before(run: Run, kernel: int) -> int | None:
 
 
 def _helpers(run: Run, found: tuple[Group, ...]) -> Iterator[str]:
-    for group in found:
-        if group.identity.op_class == "gemm-helper":
-            launch = run.activity(group.activities[0]).launch
-            by = f" by {launch}" if launch else ""
-            yield (
-                f"{group.identity.short} is launched{by} after its GEMM: "
-                "K is split over blocks, and it adds up the parts."
-            )
-            return
+    """The first kernel of the step that helps a GEMM, with the call that launched it."""
+    helper = next((group for group in found if group.identity.op_class == "gemm-helper"), None)
+    if helper is None:
+        return
+    launch = run.activity(helper.activities[0]).launch
+    by = f" by {launch}" if launch else ""
+    if helper.identity.split_k:
+        yield f"{helper.identity.short} is launched{by} after its GEMM: K is split over blocks, and it adds up the parts."
+    else:
+        yield f"{helper.identity.short} is launched{by} beside its GEMM, and is part of that GEMM's work."
 
 
 def _other(run: Run, rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -42,6 +42,16 @@ def test_split_k_adds_a_kernel_and_no_memset(recorded: Callable[[str], Run]) -> 
     assert "memset" not in answer.sentence
 
 
+def test_a_helper_that_is_no_split_k_is_not_called_one() -> None:
+    """An epilogue kernel of cuBLASLt completes a GEMM; nothing says that K was split."""
+    built = TraceBuilder().step(1, 0, 200).op("aten::addmm", 10, 150)
+    built.kernel("nvjet_sm90_tst_128x128_64x6_1x2_h_bz_TNT", 40, 30, launch=(20, 8), api="cuLaunchKernelEx")
+    built.kernel("void cublasLt::epilogue::impl::globalKernel<8, 32, float, float>(int)", 80, 5, launch=(40, 8))
+    answer = queries.answer(built.run())
+    assert answer is not None
+    assert answer.sentence.endswith("is launched by cudaLaunchKernel beside its GEMM, and is part of that GEMM's work.")
+
+
 def test_attention_and_reduction(recorded: Callable[[str], Run]) -> None:
     """A reduction's memset has a documented purpose, cuDNN attention's has none."""
     attention, reduction = queries.answer(recorded("sdpa")), queries.answer(recorded("mlp_sync_and_pageable_copy"))
@@ -59,7 +69,7 @@ def test_occupancy_query_of_an_ampere_gemm() -> None:
     built.kernel("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn", 60, 30, launch=(30, 8))
     answer = queries.answer(built.run())
     assert answer is not None
-    assert "asks how many blocks fit on an SM" in answer.sentence
+    assert "asks how many blocks of a kernel fit on an SM at once" in answer.sentence
     assert answer.evidence[0]["before"] == "cublas 128×64×64, 3 stages, bf16→bf16"
     assert answer.evidence[0]["cpu_ns"] == 3_000
 
