@@ -250,6 +250,14 @@ class Run:
             identity=self.identity(index),
         )
 
+    def launch_shape(self, activity: int) -> tuple[Any, Any]:
+        """Grid and block as recorded, [x, y, z] each or ``None``: on the kernel's row, else on its launch's (ROCm)."""
+        columns, tables = self.trace.columns, self.trace.tables
+        row, launch = int(self.activities.row[activity]), int(self.activities.launch[activity])
+        if not columns.grid[row] and launch != ROOT:
+            row = int(self.host.row[launch])
+        return tables.decoded(int(columns.grid[row])), tables.decoded(int(columns.block[row]))
+
     def busy_ns(self, activities: Ints | slice = slice(None)) -> int:
         """Length of the union of the given activities' intervals (all of them by default)."""
         return union_ns(self.activities.start_ns[activities], self.activities.end_ns[activities])

@@ -111,7 +111,10 @@ class ColumnsBuilder:
             "dur_ns": lengths,
         }
         self._fill_group(chunk, range(len(args)), args, _IDS)
-        self._fill_group(chunk, [i for i, a in enumerate(args) if a.stream is not None], args, _DEVICE, _GRID)
+        on_device = [i for i, a in enumerate(args) if a.stream is not None or a.device is not None]
+        self._fill_group(chunk, on_device, args, _DEVICE)
+        # on the kernel's row under CUDA, on the launch's under ROCm
+        self._fill_group(chunk, [i for i, a in enumerate(args) if a.grid], args, {}, _GRID)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.types], args, {}, _OPERATOR)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.python_id is not None], args, _PYTHON)
         self._fill_group(chunk, [i for i, a in enumerate(args) if a.allocated is not None], args, _MEMORY)

@@ -33,12 +33,12 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Slices and instants of one trace, one row each, in the file's order; shape of every array: [rows].
+    """Slices and instants of one trace, one row each, in the order in which the file ends them; every array is [rows].
 
     ``index`` is the event's position in ``traceEvents``. ``start_ns`` counts from ``base_ns`` (absolute, unix).
-    ``dur_ns`` is `NONE` for an instant or a missing duration. ``category``, ``name``, ``process``, ``thread`` and the
-    list columns (``dims``, ``types``, ``strides``, ``concrete``, ``grid``, ``block``) hold codes into the tables of
-    the same name in `tables`; code 0 of a list column is "not in the file".
+    ``dur_ns`` is `NONE` for an instant and for a missing, negative or absurd duration. ``category``, ``name``,
+    ``process``, ``thread`` and the list columns (``dims``, ``types``, ``strides``, ``concrete``, ``grid``, ``block``)
+    hold codes into the tables of the same name in `tables`; code 0 of a list column is "not in the file".
     """
 
     index: NDArray[np.int64]
@@ -112,7 +112,7 @@ class Note:
         kind: A stable slug such as ``truncated`` or ``control-characters``.
         text: One sentence.
         count: How many places were concerned.
-        partial: Whether something of the file could not be read.
+        partial: Whether something of the file had to be mended or could not be read; ``--strict`` refuses such input.
     """
 
     kind: str

@@ -133,6 +133,20 @@ def test_xpu_kernels_link_without_stream_or_grid(trace: Recorder) -> None:
     assert (run.activity(0).op, run.activity(0).stream) == ("aten::mm", None)
 
 
+def test_a_grid_on_the_launch_is_the_kernels(trace: Recorder) -> None:
+    """ROCm writes grid and block on the launch's row, CUDA on the kernel's; where neither does, they are unknown."""
+    shape = {"grid": [4, 2, 1], "block": [256, 1, 1], "shared memory": 0}
+    trace.add(cat="cuda_runtime", name="hipLaunchKernel", ts=0, dur=3, args={"correlation": 1, "kernel": "k", **shape})
+    trace.kernel(1, 10, 5)
+    trace.call(2, 20)
+    trace.kernel(2, 30, 5, grid=[8, 1, 1], block=[128, 1, 1])
+    trace.call(3, 40)
+    trace.kernel(3, 50, 5)
+    run = trace.run()
+    expected = [([4, 2, 1], [256, 1, 1]), ([8, 1, 1], [128, 1, 1]), (None, None)]
+    assert expected == [run.launch_shape(i) for i in range(3)]
+
+
 def test_mtia_events_are_device_work(trace: Recorder) -> None:
     """Ops of an MTIA trace lie in `mtia_ccp_events` and link to `mtia_runtime`."""
     trace.op("aten::mm", 0, 10)
