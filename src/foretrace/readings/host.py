@@ -130,6 +130,11 @@ def spoken(names: Iterable[str], most: int = 3) -> str:
     return " and ".join(filter(None, (", ".join(every[:-1]), every[-1]))) if every else ""
 
 
+def slug(words: str) -> str:
+    """A cause in words as a stable word for programs: ``data-loading``."""
+    return words.lower().replace(" ", "-")
+
+
 def by_name(run: Run, slices: Ints) -> list[Ints]:
     """Host slices grouped by their name, each group in its old order."""
     codes = run.trace.columns.name[run.host.row[slices]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from foretrace.readings import gaps
 from foretrace.readings.base import Advice, Answer, Column, Reading
-from foretrace.readings.host import costly_cpu_op, step_count
+from foretrace.readings.host import costly_cpu_op, slug, step_count
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
 
@@ -108,7 +108,7 @@ def _verdict(parts: dict[str, int], whole: int) -> str:
         return "busy"
     causes = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND)}
     causes["launch-bound"] = sum(parts[c] for c in _LAUNCH_BOUND)
-    return max(causes, key=lambda cause: causes[cause])
+    return slug(max(causes, key=lambda cause: causes[cause]))
 
 
 def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
@@ -124,11 +124,11 @@ def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
             "more work a launch. Time it without the profiler first: profiling slows the host."
         )
         return Advice(text, saves)
-    if verdict == "data loading":
+    if verdict == "data-loading":
         text = "The step waits for its batch: more DataLoader workers, pin_memory and a larger prefetch_factor."
-        return Advice(text, parts[verdict] // steps)
-    if verdict == gaps.CPU:
-        return Advice("Move the ops that compute on the CPU to the GPU, or out of the step.", parts[verdict] // steps)
+        return Advice(text, parts["data loading"] // steps)
+    if verdict == slug(gaps.CPU):
+        return Advice("Move the ops that compute on the CPU to the GPU, or out of the step.", parts[gaps.CPU] // steps)
     return None
 
 

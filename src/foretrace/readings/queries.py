@@ -170,9 +170,10 @@ def _helpers(run: Run, found: tuple[Group, ...]) -> Iterator[str]:
     launch = run.activity(helper.activities[0]).launch
     by = f" by {launch}" if launch else ""
     if helper.identity.split_k:
-        yield f"{helper.identity.short} is launched{by} after its GEMM: K is split over blocks, and it adds up the parts."
+        place = "after its GEMM: K is split over blocks, and it adds up the parts"
     else:
-        yield f"{helper.identity.short} is launched{by} beside its GEMM, and is part of that GEMM's work."
+        place = "beside its GEMM, and is part of that GEMM's work"
+    yield f"{helper.identity.short} is launched{by} {place}."
 
 
 def _other(run: Run, rows: list[dict[str, Any]]) -> Iterator[str]:

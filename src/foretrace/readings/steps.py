@@ -9,7 +9,7 @@ import numpy as np
 
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
-from foretrace.readings.host import in_compile, step_of
+from foretrace.readings.host import in_compile, slug, step_of
 from foretrace.run import Kind, Run
 from foretrace.units import duration
 
@@ -33,7 +33,7 @@ _CAUSES = (
     "allocator",
     "copy calls",
     "Python frames",
-    "the profiler's own work",
+    "the profiler itself",
     "other calls",
 )
 _PYTHON, _OPS, _LAUNCH, _WAIT, _COMPILE, _ALLOCATE, _COPY, _FRAMES, _PROFILER, _OTHER = range(len(_CAUSES))
@@ -71,7 +71,7 @@ def answer(run: Run) -> Answer | None:
     by_cause = _excess(_by_cause(run), slow)
     cause = _CAUSES[int(np.argmax(by_cause))]
     parts = [f"{head}: {_because(run, slow, by_cause)}.", _position(run, slow, cause)]
-    return Answer("steps", ASK, " ".join(part for part in parts if part), cause, rows, _COLUMNS)
+    return Answer("steps", ASK, " ".join(part for part in parts if part), slug(cause), rows, _COLUMNS)
 
 
 def _median_of_others(values: Floats) -> Floats:

@@ -34,9 +34,9 @@ def answer(run: Run) -> Answer | None:
     do not say their stream.
     """
     a = run.activities
-    lanes = np.unique(np.stack([a.device, a.stream], axis=1), axis=0) if len(a) else np.empty((0, 2))
-    if len(lanes) < 2:  # noqa: PLR2004 - one stream overlaps nothing
+    if not len(a) or ((a.stream == a.stream[0]) & (a.device == a.device[0])).all():
         return None
+    lanes = np.unique(np.stack([a.device, a.stream], axis=1), axis=0)
     if (a.stream < 0).any():
         unknown = int((a.stream < 0).sum())
         text = f"Unknown: {plural(unknown, 'GPU event')} of {len(a):,} name no stream."

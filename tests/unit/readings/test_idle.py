@@ -76,8 +76,8 @@ def test_idle_shares(recorded: Callable[[str], Run], name: str, share: float) ->
     ("name", "verdict", "cause", "least_ns"),
     [
         ("mlp_recompiles", "compile", "compile", 1_860_000_000),
-        ("mlp_sync_and_pageable_copy", "computing on the CPU", "computing on the CPU", 12_000_000),
-        ("mlp_sync_and_pageable_copy", "computing on the CPU", "copies", 300_000),
+        ("mlp_sync_and_pageable_copy", "computing-on-the-cpu", "computing on the CPU", 12_000_000),
+        ("mlp_sync_and_pageable_copy", "computing-on-the-cpu", "copies", 300_000),
         ("ddp_straggler_rank1", "launch-bound", "not attributed", 8_000_000),
     ],
 )
