@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.diff.absorb import Place, by_name, by_order
-from foretrace.diff.rows import other_size
+from foretrace.diff.scoring import same_op, same_work, weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from foretrace.diff.rows import Row
-
-_SAME_WORK, _SAME_NAME, _SAME_REGION = 4, 2, 1
+    from foretrace.diff.scoring import Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,61 +40,18 @@ def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
     place = by_name(place)
     place = by_name(place.mirrored()).mirrored()
     left = place.unmatched()
-    again = _common([before[i] for i in left[0]], [after[j] for j in left[1]], _same_op)
+    again = _common([before[i] for i in left[0]], [after[j] for j in left[1]], same_op)
     place = place.with_pairs({left[0][i]: left[1][j] for i, j in again})
     place = by_order(place)
     place = by_order(place.mirrored()).mirrored()
     return _matches(place)
 
 
-def same_work(x: Row, y: Row) -> int:
-    """How well two rows match: 0 when they do other work."""
-    a, b = x.work, y.work
-    same_name = x.name == y.name
-    if a.op_class != b.op_class and not same_name and not (a.ops and a.ops == b.ops):
-        return 0
-    if x.is_matrix and y.is_matrix:
-        sized = None not in {a.flops, b.flops} or None not in {a.out_elements, b.out_elements}
-        alike = sized or same_name
-    else:
-        alike = same_name or (bool(a.ops) and a.ops == b.ops)
-    if not alike or other_size(x, y):
-        return 0
-    return _SAME_WORK + _SAME_NAME * same_name + _SAME_REGION * (x.region == y.region)
-
-
-def _same_op(x: Row, y: Row) -> int:
-    """The same op or kernel, whatever its shapes."""
-    alike = x.name == y.name or (bool(x.work.ops) and x.work.ops == y.work.ops)
-    return _SAME_WORK + _SAME_NAME * (x.name == y.name) if alike and x.work.op_class == y.work.op_class else 0
-
-
-def _kinds(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
-    """A representative of each kind of row, and the kind of every row."""
-    seen: dict[object, int] = {}
-    first: list[Row] = []
-    kinds = []
-    for row in rows:
-        key = (row.name, row.work, row.region)
-        if key not in seen:
-            seen[key] = len(first)
-            first.append(row)
-        kinds.append(seen[key])
-    return first, kinds
-
-
-def _weights(before: Sequence[Row], after: Sequence[Row], score: Callable[[Row, Row], int]) -> NDArray[np.int32]:
-    """Scores of all pairs, [before, after]; each different pair of kinds is scored once."""
-    (firsts, kinds), (others, other_kinds) = _kinds(before), _kinds(after)
-    table = np.array([[score(x, y) for y in others] for x in firsts], dtype=np.int32)
-    return table[np.ix_(kinds, other_kinds)]
-
-
-def _common(before: Sequence[Row], after: Sequence[Row], score: Callable[[Row, Row], int]) -> list[tuple[int, int]]:
+def _common(before: Sequence[Row], after: Sequence[Row], score: Score) -> list[tuple[int, int]]:
     """Pairs of the heaviest common subsequence (Needleman and Wunsch, 1970, without a cost for gaps)."""
     if not before or not after:
         return []
-    weight = _weights(before, after, score)
+    weight = weights(before, after, score)
     n, m = weight.shape
     best = np.zeros((n + 1, m + 1), dtype=np.int32)
     for i in range(n):
@@ -123,7 +77,7 @@ def _moved(before: Sequence[Row], after: Sequence[Row], pairs: dict[int, int]) -
     free = [j for j in range(len(after)) if j not in taken]
     if not left or not free:
         return {}
-    weight = _weights([before[i] for i in left], [after[j] for j in free], same_work)
+    weight = weights([before[i] for i in left], [after[j] for j in free], same_work)
     found: dict[int, int] = {}
     used: set[int] = set()
     candidates = sorted((-int(weight[a, b]), abs(int(a) - int(b)), int(a), int(b)) for a, b in np.argwhere(weight > 0))

@@ -75,6 +75,8 @@ def _fields(old: Sequence[Row], new: Sequence[Row]) -> dict[str, Any]:
         fields = {name: list(pair) for name, pair in differing_fields(old[0].identity, new[0].identity).items()}
         if other_size(old[0], new[0]):
             fields["shapes"] = [old[0].shapes, new[0].shapes]
+        if old[0].count != new[0].count:
+            fields["count"] = [old[0].count, new[0].count]
     elif old and new:
         listed = {op for row in (*old, *new) for op in row.identity.fused_ops or ()}
         origins = sorted(op for op in listed if launches_nothing(f"aten::{op}"))
@@ -106,10 +108,7 @@ def _says(
     judged: bool,
 ) -> str | None:
     if status == "same":
-        if "shapes" in fields:
-            return "the same kernel at another shape"
-        waits = " (its time includes waiting for other ranks)" if new[0].work.op_class == "collective" else ""
-        return f"same kernel, {times.verdict}{waits}" if judged and times.significant else None
+        return _says_same(new[0], fields, times if judged else None)
     if status == "variant":
         return in_words(old[0].identity, new[0].identity, fields, capability)
     if status in {"fused", "split"}:
@@ -120,3 +119,15 @@ def _says(
     if helped:
         return f"helper of a {helped}, which {'splits' if new else 'no longer splits'} K"
     return arch_in_words(new[0].identity, capability) if new else None
+
+
+def _says_same(row: Row, fields: dict[str, Any], times: Comparison | None) -> str | None:
+    if "shapes" in fields:
+        return "the same kernel at another shape"
+    if "count" in fields:
+        was, now = fields["count"]
+        return f"the same kernel, {now:g} instead of {was:g} times a step"
+    if times is None or not times.significant:
+        return None
+    waits = " (its time includes waiting for other ranks)" if row.work.op_class == "collective" else ""
+    return f"same kernel, {times.verdict}{waits}"

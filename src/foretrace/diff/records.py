@@ -78,8 +78,8 @@ class Change:
         status: ``same`` is the same name byte for byte, ``variant`` the same work by another kernel, ``fused`` n → 1,
             ``split`` 1 → n.
         before, after: Names in the files, in launch order.
-        fields: Field of the decoded names → (before, after) where they differ. Also ``shapes``, where the op's
-            differ, and ``origins``: ops in a fused name that launched nothing.
+        fields: Field of the decoded names → (before, after) where they differ. Also ``shapes`` and ``count``
+            (launches a step), where those differ, and ``origins``: ops in a fused name that launched nothing.
         before_ns, after_ns: Medians over steps (means where some step does not run it); ``None`` on a side that has no
             kernel.
         op: The op of the kernel, of the single one where there are several.

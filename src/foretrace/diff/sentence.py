@@ -88,7 +88,9 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
         first, *rest = zip(numbers, said, strict=True)
         yield ", ".join([f"{plural(first[0], 'kernel')} {first[1]}", *(f"{n} {phrase}" for n, phrase in rest)]) + "."
     for status, how in (("same", "though its kernel is the same"), ("variant", "as {new} instead of {old}")):
-        moved = [c for c in changes if c.status == status and c.significant]
+        moved = [
+            c for c in changes if c.status == status and c.significant and not {"count", "shapes"} & c.fields.keys()
+        ]
         if moved:
             yield _largest(max(moved, key=lambda c: abs(c.change_ns)), how)
 

@@ -55,19 +55,23 @@ def _table(found: Diff) -> Table:
         Column("change", "change"),
         Column("says", ""),
     )
-    counts = [found.before.steps, found.after.steps]
-    medians = f"{counts[0]} steps" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} steps"
     decimals = 1 if (steps.before_ns or 0.0) >= _LARGE_NS else 2
-    return Table(
-        columns, _aligned(rows, decimals), title=f"On the GPU, in one step (medians of {medians})", more=_more(rest)
-    )
+    return Table(columns, _aligned(rows, decimals), title=_title(found), more=_more(rest))
+
+
+def _title(found: Diff) -> str:
+    counts = (found.before.steps, found.after.steps)
+    if max(counts) == 1:
+        return "On the GPU, in one step"
+    medians = f"{counts[0]}" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]}"
+    return f"On the GPU, in one step (medians of {medians} steps)"
 
 
 def _chosen(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
     """The rows that are shown, and those that are only counted."""
     if len(changes) <= _MOST:
         return list(changes), []
-    telling = [change for change in changes if change.status != "same" or change.significant]
+    telling = [change for change in changes if change.status != "same" or change.significant or change.fields]
     largest = sorted(telling, key=lambda change: -abs(change.change_ns))[:_MOST]
     shown = [change for change in changes if change in largest]
     return shown, [change for change in changes if change not in largest]
@@ -83,6 +87,8 @@ def _row(change: Change) -> dict[str, Any]:
 
 def _word(change: Change) -> str:
     if change.status == "same":
+        if "count" in change.fields:
+            return "{:g} → {:g} times".format(*change.fields["count"])
         slower = (change.ratio or 1.0) > 1
         return f"same kernel, {'slower' if slower else 'faster'}" if change.significant else ""
     return f"{change.status}, by their order" if change.inferred else change.status

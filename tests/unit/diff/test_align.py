@@ -128,3 +128,13 @@ def test_long_steps_are_aligned(built: Build, count: int) -> None:
     """A step of thousands of kernels is grouped by kind of call: two kinds, each one change."""
     found = diff(built(_steps(*[UP, RELU] * (count // 2), count=1)), built(_steps(*[UP, RELU] * (count // 2), count=1)))
     assert [c.status for c in found.changes] == ["same", "same"]
+
+
+def test_a_kernel_that_runs_more_often_says_so(built: Build) -> None:
+    """Grouped by call, twice instead of three times a step is the same kernel, and no slower or faster one."""
+    before = built([[UP, RELU, RELU, RELU], [UP, RELU, RELU, RELU], [UP, RELU, RELU, RELU, ADD]])
+    found = diff(before, built(_steps(UP, RELU, RELU)))
+    relu = found.changes[1]
+    assert (relu.status, relu.fields) == ("same", {"count": [3.0, 2.0]})
+    assert relu.says == "the same kernel, 2 instead of 3 times a step"
+    assert "though its kernel is the same" not in found.sentence

@@ -32,8 +32,8 @@ _ALPHABET = [
     ("aten::relu", "relu_kernel", [[256, 128]]),
     ("aten::add", "add_kernel", [[256, 128], [256, 128]]),
     ("aten::add", "add_kernel", [[8]]),
-    ("triton_poi_fused_add_relu_0", "triton_poi_fused_add_relu_0", [[256, 128], [256, 128], [77]]),
-    ("triton_poi_fused_relu_1", "triton_poi_fused_relu_1", [[256, 128], [77]]),
+    ("triton_poi_fused_add_relu_0", "triton_poi_fused_add_relu_0", None),
+    ("triton_poi_fused_relu_1", "triton_poi_fused_relu_1", None),
     ("mine::rows", "_rows_kernel", [[256, 128]]),
     ("mine::rows", "_rows_kernel", None),
 ]
