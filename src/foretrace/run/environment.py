@@ -52,6 +52,7 @@ def beside(trace_path: str) -> Environment | None:
     path = Path(trace_path)
     stem = path.name.removesuffix(".gz").removesuffix(".json")
     try:
-        return msgspec.json.decode((path.parent / f"{stem}.env.json").read_bytes(), type=Environment)
+        known = msgspec.json.decode((path.parent / f"{stem}.env.json").read_bytes(), type=dict[str, Any])
+        return msgspec.convert({key: value for key, value in known.items() if value is not None}, Environment)
     except (OSError, msgspec.MsgspecError):
         return None

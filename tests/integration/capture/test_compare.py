@@ -109,6 +109,17 @@ def test_without_tensors_there_are_no_shapes() -> None:
     assert new_shapes.measure(Workload(_nothing), _nothing, _nothing) == ()
 
 
+def test_an_environment_without_timings_is_read(targets: Path, tmp_path: Path) -> None:
+    """What was not measured is null in the file and unknown in the run; the rest is there."""
+    target = parse_target(f"{targets / 'mlp.py'}:geglu", [])
+    assert isinstance(target, Target)
+    capture_target(target, out=tmp_path, unprofiled=False)
+    assert json.loads((tmp_path / "geglu_eager.env.json").read_text())["unprofiled"] is None
+    environment = read(tmp_path / "geglu_eager.json.gz").environment
+    assert environment is not None
+    assert (environment.variant, environment.unprofiled.host_ns) == ("eager", None)
+
+
 @pytest.mark.slow
 def test_compared_variants_know_their_errors_and_recompiles(targets: Path, tmp_path: Path) -> None:
     """In the environment file and in what reading makes of it: eager has no recompile, compile has one at least."""
