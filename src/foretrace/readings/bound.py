@@ -185,10 +185,10 @@ def _profiled_only(run: Run, whole: Shares, verdict: str) -> str:
 
 
 def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
-    same = "as it is" if profiled == bare.verdict() else f"where it is {profiled}"
+    too = " too" if profiled == bare.verdict() else ""
     return (
         f"{bare.verdict().capitalize()} without the profiler: {duration(bare.window_ns)} a call measured bare, "
-        f"{duration(bare.busy_ns)} of it GPU work; {same} while profiled ({_why(run, whole, profiled)}). "
+        f"{duration(bare.busy_ns)} of it GPU work. While profiled it is {profiled}{too}: {_why(run, whole, profiled)}. "
         f"{_own_bounds(whole)}"
     )
 

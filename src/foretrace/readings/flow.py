@@ -38,10 +38,11 @@ Key: TypeAlias = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """A tensor that one kernel wrote and a later one read; ``n_bytes`` is its size, once."""
+    """A tensor that one kernel wrote and a later one read: its elements, and its bytes once."""
 
     producer: int
     consumer: int
+    elements: int
     n_bytes: int
 
 
@@ -95,7 +96,7 @@ def flow(run: Run) -> Flow:
         for tensor in call.reads:
             writers = waiting.get(_key(tensor))
             if writers:
-                trips.append(Trip(writers.pop(), activity, tensor_bytes(tensor) or 0))
+                trips.append(Trip(writers.pop(), activity, tensor.elements, tensor_bytes(tensor) or 0))
         for tensor in call.writes:
             waiting.setdefault(_key(tensor), []).append(activity)
     return Flow(period, tuple(order.tolist()), tuple(trips), frozenset(overwriting))

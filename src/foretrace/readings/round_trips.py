@@ -114,28 +114,24 @@ def _moved_before(run: Run, followed: Flow) -> dict[int, tuple[int, int]]:
 
 
 def _attention(run: Run, followed: Flow) -> frozenset[Trip]:
-    """Trips of score matrices: from one product through a softmax to the next, all of one size."""
-    writes = {trip.consumer: trip for trip in followed.trips}
+    """Trips of score matrices: from one product through a softmax to the next, as many elements all the way."""
     into: dict[int, list[Trip]] = {}
     for trip in followed.trips:
         into.setdefault(trip.consumer, []).append(trip)
-    chains: set[Trip] = set()
-    for trip in followed.trips:
-        if run.identity(trip.consumer).op_class != "gemm" or run.identity(trip.producer).op_class != "softmax":
+    found: set[Trip] = set()
+    for last in followed.trips:
+        if run.identity(last.consumer).op_class != "gemm":
             continue
-        chain = [trip]
-        while run.identity(chain[-1].producer).op_class != "gemm":
-            above = [t for t in into.get(chain[-1].producer, ()) if _elements(t) == _elements(trip)]
-            if not above or len(chain) > len(writes):
+        chain, classes = [last], [run.identity(last.producer).op_class]
+        while classes[-1] != "gemm":
+            above = next((t for t in into.get(chain[-1].producer, ()) if t.elements == last.elements), None)
+            if above is None:
                 break
-            chain.append(above[0])
-        else:
-            chains.update(chain)
-    return frozenset(chains)
-
-
-def _elements(trip: Trip) -> int:
-    return trip.n_bytes  # one type throughout a score matrix
+            chain.append(above)
+            classes.append(run.identity(above.producer).op_class)
+        if classes[-1] == "gemm" and "softmax" in classes:
+            found.update(chain)
+    return frozenset(found)
 
 
 def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:

@@ -67,8 +67,8 @@ def test_the_time_without_the_profiler_decides(recorded: Callable[[str], Run]) -
     answer = _answer(replace(recorded("mlp_64x128x768x3072_eager"), environment=bare))
     assert answer.verdict == "compute-bound"
     assert answer.sentence.startswith(
-        "Compute-bound without the profiler: 249 µs a call measured bare, 233 µs of it GPU work; where it is "
-        "overhead-bound while profiled (the GPU works 233 µs of 428 µs a step "
+        "Compute-bound without the profiler: 249 µs a call measured bare, 233 µs of it GPU work. While "
+        "profiled it is overhead-bound: the GPU works 233 µs of 428 µs a step "
     )
     assert answer.evidence[0]["step"] == "bare"
 

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from foretrace.run import Run
 
 
+BF16 = "c10::BFloat16"
+GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+MUL = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::BUnaryFunctor<c10::BFloat16, c10::BFloat16, "
+    "c10::BFloat16, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 2ul> >(int)"
+)
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, float, float, 10, false, false>(float*)"
+COPY = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
+    "{lambda()#3}::operator()() const::{lambda()#12}::operator()() const::{lambda(c10::BFloat16)#1}>(int)"
+)
+
+
 def _answer(run: Run) -> Answer:
     answer = round_trips.answer(run)
     assert answer is not None
@@ -54,6 +67,26 @@ def test_score_matrix_of_naive_attention(recorded: Callable[[str], Run]) -> None
     assert answer.advice is not None
     assert "scaled_dot_product_attention" in answer.advice.text
     assert answer.advice.saves_ns == pytest.approx(455_000, abs=5_000)
+
+
+def test_attention_in_mixed_precision() -> None:
+    """Scores scaled in bf16, softmax to fp32 and back to bf16: four trips of one matrix, of two sizes in bytes."""
+    scores, probabilities = [64, 1024, 1024], [64, 1024, 64]
+    steps = (
+        ("aten::bmm", [[64, 1024, 64], [64, 64, 1024]], [BF16, BF16], GEMM, None),
+        ("aten::mul", [scores, []], [BF16, "double"], MUL, None),
+        ("aten::_softmax", [scores, [], []], [BF16, "Scalar", "Scalar"], SOFTMAX, ["", "-1", "True"]),
+        ("aten::copy_", [scores, scores, []], [BF16, "float", "Scalar"], COPY, ["", "", "False"]),
+        ("aten::bmm", [scores, probabilities], [BF16, BF16], GEMM, None),
+    )
+    builder = TraceBuilder()
+    for i, (op, dims, types, kernel, concrete) in enumerate(steps):
+        values = {"Concrete Inputs": concrete} if concrete else {}
+        builder.op(op, 100 * i, 90, dims=dims, types=types, **values)
+        builder.kernel(kernel, 100 * i + 20, 70, launch=(100 * i + 5, 5), grid=[4096, 1, 1])
+    rows = _answer(builder.run()).evidence
+    assert {row["kind"] for row in rows} == {"attention"}
+    assert sorted(row["bytes"] for row in rows) == [134_217_728] * 3 + [268_435_456]
 
 
 @pytest.mark.parametrize("name", ["sdpa", "linear_8192x4096x4096_eager", "mlp_1x1x768x3072_eager", "mlp_two_streams"])
