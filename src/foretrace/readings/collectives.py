@@ -75,11 +75,11 @@ def answer(run: Run) -> Answer | None:
     whole = union_ns(run.activities.start_ns[found], run.activities.end_ns[found])
     exposed = exposed_ns(run)
     kinds = ", ".join(f"{row['count']:,} {row['collective']}{_sized(row)}" for row in rows[:3])
-    more = ", …" if len(rows) > 3 else ""  # noqa: PLR2004 - three kinds are spoken of
+    more = " and more" if len(rows) > 3 else ""  # noqa: PLR2004 - three kinds are spoken of
     where = f"rank {run.rank}" if run.rank is not None else "this rank"
     sentence = (
-        f"{kinds}{more}: {duration(whole)} of communication on {where}, {duration(exposed)} of it exposed "
-        f"({percent(exposed, whole)}; hidden by kernels and sets, not by copies).{_waiting(run, rows)}"
+        f"{duration(whole)} of communication on {where}, {duration(exposed)} of it exposed ({percent(exposed, whole)}; "
+        f"hidden by kernels and sets, not by copies): {kinds}{more}.{_waiting(run, rows)}"
     )
     orphans = int((run.activities.launch[found] == ROOT).sum())
     if orphans:

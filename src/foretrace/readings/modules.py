@@ -56,9 +56,9 @@ def answer(run: Run) -> Answer | None:
     whole, outside = int(took.sum()), int(took[~inside].sum())
     top = ", ".join(_spoken(row) for row in sorted(rows, key=lambda row: -row["own_ns"])[:_SPOKEN] if row["own_ns"])
     backward = is_backward[counted] & inside
-    how = " (backward put to its forward op's module)" if backward.any() else " (forward only)"
+    how = "Backward work is put to its forward op's module" if backward.any() else "Forward work only"
     rest = f"; {percent(outside, whole)} of GPU time lies outside any module" if outside else ""
-    sentence = f"GPU time {a_step(run)} by module{how}: {top}{rest}."
+    sentence = f"By module, GPU time {a_step(run)}: {top}{rest}. {how}."
     return Answer("modules", ASK, sentence, "by-module", tuple(rows[:_MOST_ROWS]), _COLUMNS)
 
 
