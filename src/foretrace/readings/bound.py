@@ -162,9 +162,9 @@ def _inside(run: Run, activities: Ints) -> Ints:
 
 def _steps(run: Run, every: tuple[Ints, ...]) -> list[tuple[str, Shares]]:
     """Each step from its first activity to the next step's first."""
-    if not run.steps:
-        return []
     named = [step.name for step in run.steps if len(step.activities)]
+    if not named:
+        return []
     begins = [int(run.activities.start_ns[period].min()) for period in every]
     ends: list[int | None] = [*begins[1:], None]
     zipped = list(zip(named, every, ends, strict=True))[:MOST_STEPS]

@@ -103,13 +103,13 @@ def _graphs(run: Run) -> Iterator[tuple[int, Ints]]:
 
 
 def _copied(run: Run, op: int) -> list[tuple[tuple[int, ...], str | None]]:
+    """(shape, short type) of what a copy writes: its first argument, one tensor or a list of them."""
     dims, types = run.op_argument(op, "dims"), run.op_argument(op, "types")
-    if not dims or not types:
+    if not dims or not types or not isinstance(dims[0], list):
         return []
-    args = Args(dims, types, (), ())
-    if types[0] == "TensorList":
-        return [(tensor.shape, tensor.dtype) for tensor in args.tensors(0)]
-    return [(tensor.shape, tensor.dtype) for tensor in args.all_tensors()[:1]]
+    is_list = types[0] == "TensorList"
+    args = Args(dims[0], ["?"] * len(dims[0]), (), ()) if is_list else Args(dims[:1], types[:1], (), ())
+    return [(tensor.shape, tensor.dtype) for tensor in args.all_tensors()]
 
 
 def _chain(run: Run, launch: int, kernels: Ints) -> dict[int, Figures]:

@@ -102,7 +102,7 @@ def _product(identity: Identity, tensors: Sequence[Tensor]) -> tuple[int, int, i
     if not _PRODUCTS & set(identity.fused_ops or ()) or identity.op_class != "gemm" or not tensors:
         return None
     result = tensors[-1]
-    if not result.elements:
+    if not result.shape or not result.elements:
         return None
     columns = result.shape[-1]
     rows = result.elements // columns

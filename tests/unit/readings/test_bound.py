@@ -144,6 +144,12 @@ def test_verdict_follows_the_times() -> None:
     assert _answer(mutated("mlp_64x128x768x3072_eager", longer)).verdict == "compute-bound"
 
 
+def test_steps_that_launched_nothing_have_no_rows() -> None:
+    """Kernels outside every step: the whole is told, and no step."""
+    answer = _answer(TraceBuilder().step(0, 0, 10).kernel("my_kernel", 50, 10).run())
+    assert [row["step"] for row in answer.evidence] == ["all"]
+
+
 def test_silent_without_gpu_activity() -> None:
     """A trace of the CPU alone raises no such question."""
     assert bound.answer(TraceBuilder().op("aten::mm", 0, 10).run()) is None

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from build import TraceBuilder
+from mutate import mutated
 
 from foretrace.readings.costs import cost
 from foretrace.readings.graph_work import static_copies
@@ -39,6 +41,19 @@ def test_a_kernel_with_two_works_elsewhere_stays_unknown() -> None:
     """Two shapes under one name: which of them the graph holds is not known."""
     run = _eager_then_graph([[4096, 4096], [4096, 4096]], [[4096, 2048], [2048, 4096]])
     assert cost(run, 2).flops is None
+
+
+@pytest.mark.parametrize("dims", [None, [], [[]], [[[-1, 2]]], ["x", "y"]])
+def test_odd_shapes_of_a_static_copy_say_nothing(dims: Any) -> None:
+    """A copy without a usable shape leaves the graph unknown."""
+
+    def odd(event: dict[str, Any]) -> dict[str, Any]:
+        if event["name"] != "aten::_foreach_copy_":
+            return event
+        return {**event, "args": {**event["args"], "Input Dims": dims}}
+
+    run = mutated("mlp_64x128x768x3072_cudagraph", odd)
+    assert all(cost(run, kernel).flops is None for kernel in run.kernels() if run.activities.in_graph[kernel])
 
 
 def test_static_copies_are_those_of_the_call_that_launches_the_graph(recorded: Callable[[str], Run]) -> None:

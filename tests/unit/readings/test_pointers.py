@@ -56,6 +56,7 @@ def test_nothing_recorded_is_unknown() -> None:
         ("triton_tem_fused_addmm_0", [[16], [64, 32], [32, 16], [64, 16]], (1, 64, 16, 32)),
         ("triton_tem_fused_bmm_0", [[4, 64, 32], [4, 32, 16], [4, 64, 16]], (4, 64, 16, 32)),
         ("triton_tem_fused_mm_0", [[64, 32], [8, 16], [64, 16]], None),
+        ("triton_tem_fused_mm_0", [[64, 32], [32, 16], []], None),
         ("triton_poi_fused_mul_0", [[64, 32], [32, 16], [64, 16]], None),
     ],
 )
