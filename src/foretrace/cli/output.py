@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foretrace.report.document import Document
+    from foretrace.report.page import Page
 
 _WIDEST, _NARROWEST = 100, 40
 
@@ -33,7 +34,7 @@ class Output:
         force: Overwrite that file if it is there.
     """
 
-    format: Literal["terminal", "markdown", "json"] = "terminal"
+    format: Literal["terminal", "markdown", "json", "html"] = "terminal"
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
     force: bool = False
 
@@ -52,12 +53,18 @@ class Output:
         if not self.output.parent.is_dir():
             raise InputError(f"no folder `{self.output.parent}` to write to", hint="make it first, or give another -o")
 
-    def emit(self, document: Callable[[], Document], record: Callable[[], object]) -> None:
-        """Write one report: whichever of the two forms the format needs is made."""
-        text = self._text(document, record)
+    def emit(
+        self,
+        document: Callable[[], Document],
+        record: Callable[[], object],
+        page: Callable[[], Page] | None = None,
+    ) -> None:
+        """Write one report: whichever of its forms the format needs is made; ``page`` is what HTML shows besides."""
+        text = self._text(document, record, page)
         if self.output is None:
-            if self.format == "json" and isinstance(sys.stdout, io.TextIOWrapper):
-                sys.stdout.reconfigure(encoding="utf-8")  # RFC 8259, section 8.1, whatever the console's own encoding
+            if self.format in {"json", "html"} and isinstance(sys.stdout, io.TextIOWrapper):
+                # RFC 8259, section 8.1, and the page's own declaration, whatever the console's own encoding
+                sys.stdout.reconfigure(encoding="utf-8")
             sys.stdout.write(text)
             return
         try:
@@ -65,7 +72,12 @@ class Output:
         except OSError as error:
             raise InputError(f"cannot write `{self.output}`: {error.strerror}") from error
 
-    def _text(self, document: Callable[[], Document], record: Callable[[], object]) -> str:
+    def _text(
+        self,
+        document: Callable[[], Document],
+        record: Callable[[], object],
+        page: Callable[[], Page] | None,
+    ) -> str:
         if self.format == "json":
             from foretrace.render.to_json import to_json  # noqa: PLC0415 - each format loads its own renderer
 
@@ -74,6 +86,10 @@ class Output:
             from foretrace.render.to_markdown import to_markdown  # noqa: PLC0415 - as above
 
             return to_markdown(document())
+        if self.format == "html":
+            from foretrace.render.to_html import to_html  # noqa: PLC0415 - as above
+
+            return to_html(document(), page() if page else None)
         from foretrace.render.to_terminal import to_terminal  # noqa: PLC0415 - as above
 
         on_screen = self.output is None

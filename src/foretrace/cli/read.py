@@ -11,6 +11,7 @@ from foretrace.cli.output import STDOUT, Output
 from foretrace.cli.progress import reading
 from foretrace.errors import InputError, PartialInputError
 from foretrace.report.overview import asked, overview
+from foretrace.report.page import page_of
 from foretrace.report.read import read_record
 from foretrace.report.selection import Selection, select
 from foretrace.run import build
@@ -62,6 +63,7 @@ def read(
     out.emit(
         lambda: asked(run, answers, ask, selection) if ask else overview(run, answers, selection),
         lambda: read_record(run, answers, selection),
+        lambda: page_of(run, answers, told=bool(ask)),
     )
 
 

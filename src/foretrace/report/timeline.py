@@ -1,0 +1,333 @@
+"""A run, or one step of it, as the rows of a timeline: nested slices of CPU threads, activities of GPU streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from foretrace.readings.costs import cost
+from foretrace.readings.groups import groups
+from foretrace.run import ROOT, Kind
+from foretrace.run.tree import nearest
+from foretrace.units import duration, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from foretrace.run import Run
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+MOST_HOST, MOST_DEVICE = 8_000, 4_000
+"""Slices of a timeline: about 0.6 MB of a page, and still drawn in one frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is known of one activity beyond its place; unknown is ``None``.
+
+    Attributes:
+        short, words: The decoded name, for a label and as a sentence.
+        chain: Region and ops around the launch, outermost first.
+        launch, waited_ns: The call that launched it, and how long after the call began it started.
+        module, shapes, step: As recorded.
+        bound, of_limit: The ceiling that it meets, and the share of it that it reached.
+        graph: Whether it ran inside a graph.
+        change: What became of it in the other run of a comparison.
+    """
+
+    short: str
+    words: str
+    chain: tuple[str, ...]
+    launch: str | None
+    waited_ns: int | None
+    module: str | None
+    shapes: Any
+    step: str | None
+    bound: str | None
+    of_limit: float | None
+    graph: bool
+    change: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One box: ``lane`` and ``launch`` are positions in `Timeline.lanes` and `Timeline.slices`, ``row`` counts down.
+
+    ``start_ns`` counts from the timeline's start. ``kind`` is what it is coloured by: ``op``, ``annotation``, ``call``
+    or ``overhead`` on the host, a kernel's bound, ``copy`` or ``set`` on the device. ``pair`` is a number that it
+    shares with its counterparts in the other timeline of a comparison.
+    """
+
+    lane: int
+    row: int
+    start_ns: int
+    dur_ns: int
+    kind: str
+    name: str
+    event: int
+    launch: int | None = None
+    detail: Detail | None = None
+    pair: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One CPU thread or one stream of a device, ``rows`` boxes high."""
+
+    label: str
+    device: bool
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What is drawn.
+
+    Attributes:
+        label: What it shows.
+        key: How links name its events: ``#event-12``.
+        span_ns: Its length.
+        steps: Name, start and length of the steps in it.
+        lanes, slices: CPU threads first; every slice of a lane is inside ``span_ns``.
+        kernels: How many of the slices are kernels.
+        left_out: What is not drawn, in words, or ``None``.
+        stands_for: An event that is not drawn → the drawn event of the same kernel or op.
+    """
+
+    label: str
+    span_ns: int
+    steps: tuple[tuple[str, int, int], ...]
+    lanes: tuple[Lane, ...]
+    slices: tuple[Slice, ...]
+    kernels: int
+    left_out: str | None
+    stands_for: Mapping[int, int] = field(default_factory=dict)
+    key: str = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a run that is drawn: slices and activities in order, and the time that they span."""
+
+    host: Ints
+    activities: Ints
+    start_ns: int
+    end_ns: int
+    steps: tuple[int, ...]
+    left_out: tuple[str, ...]
+
+
+def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) -> Timeline | None:
+    """The timeline of ``run``; ``None`` where it has nothing to draw.
+
+    A run of many slices is reduced to its representative step, the one whose GPU busy time is the median, and that to
+    its longest slices. Python's own frames are left out, except those of modules.
+
+    Args:
+        run: The run.
+        events: Events that links should lead to, although the step which is drawn may not be theirs.
+        one_step: Draw one step however short the run is.
+    """
+    window = _window(run, one_step=one_step)
+    if not len(window.host) and not len(window.activities):
+        return None
+    host_lanes, host_slices = _host(run, window)
+    place = {slice_: at for at, slice_ in enumerate(window.host.tolist())}
+    device_lanes, device_slices = _device(run, window, place, len(host_lanes))
+    kernels = int(np.count_nonzero(run.activities.kind[window.activities] == Kind.KERNEL))
+    return Timeline(
+        label=_label(run, window),
+        span_ns=max(window.end_ns - window.start_ns, 1),
+        steps=tuple(
+            (run.steps[i].name, run.steps[i].start_ns - window.start_ns, run.steps[i].dur_ns) for i in window.steps
+        ),
+        lanes=(*host_lanes, *device_lanes),
+        slices=(*host_slices, *device_slices),
+        kernels=kernels,
+        left_out="; ".join(window.left_out) or None,
+        stands_for=_stand_ins(run, window, events),
+    )
+
+
+def representative(run: Run) -> int | None:
+    """Position of the step with the median GPU busy time (the later of two middle ones); wall time without a GPU."""
+    if not run.steps:
+        return None
+    busy = [run.busy_ns(step.activities) for step in run.steps]
+    weight = busy if any(busy) else [step.dur_ns for step in run.steps]
+    return sorted(range(len(weight)), key=lambda i: weight[i])[len(weight) // 2]
+
+
+def _window(run: Run, *, one_step: bool) -> _Window:
+    host, a = run.host, run.activities
+    shown = (host.kind != Kind.PYTHON) | (np.arange(len(host)) == host.module)
+    frames = int(np.count_nonzero(~shown))
+    left_out = [f"{plural(frames, 'Python frame')} of the file"] if frames else []
+    here, there = shown, np.ones(len(a), dtype=np.bool_)
+    position = representative(run)
+    steps: Sequence[int] = range(len(run.steps))
+    if position is not None and (one_step or np.count_nonzero(here) > MOST_HOST or len(a) > MOST_DEVICE):
+        step, steps = run.steps[position], (position,)
+        here = shown & (host.start_ns >= step.start_ns) & (host.start_ns < step.end_ns)
+        there = a.step == position
+        if len(run.steps) > 1:
+            left_out = [plural(len(run.steps) - 1, "other step"), *left_out]
+    chosen, cut = _longest(host.end_ns - host.start_ns, np.flatnonzero(here), MOST_HOST)
+    launched, dropped = _longest(a.end_ns - a.start_ns, np.flatnonzero(there), MOST_DEVICE)
+    for what, (count, ns) in (("CPU slice", cut), ("GPU event", dropped)):
+        if count:
+            left_out.append(f"{plural(count, what)} of {duration(ns)} or less")
+    starts = [int(times.min()) for times in (host.start_ns[chosen], a.start_ns[launched]) if len(times)]
+    ends = [int(times.max()) for times in (host.end_ns[chosen], a.end_ns[launched]) if len(times)]
+    return _Window(chosen, launched, min(starts, default=0), max(ends, default=0), tuple(steps), tuple(left_out))
+
+
+def _longest(length: Ints, candidates: Ints, most: int) -> tuple[Ints, tuple[int, int]]:
+    """The longest of ``candidates`` in their own order; how many others there are, and how long those are at most."""
+    if len(candidates) <= most:
+        return candidates, (0, 0)
+    order = np.argsort(-length[candidates], kind="stable")
+    return np.sort(candidates[order[:most]]), (len(candidates) - most, int(length[candidates[order[most]]]))
+
+
+def _host(run: Run, window: _Window) -> tuple[list[Lane], list[Slice]]:
+    host, trace = run.host, run.trace
+    drawn = np.zeros(len(host), dtype=np.bool_)
+    drawn[window.host] = True
+    above = nearest(host.parent, drawn) if len(host) else host.parent
+    depth: dict[int, int] = {}
+    lanes: dict[int, int] = {}
+    rows: list[int] = []
+    slices = []
+    for slice_ in window.host.tolist():
+        parent = int(host.parent[slice_])
+        parent = int(above[parent]) if parent != ROOT else ROOT
+        row = depth[slice_] = depth.get(parent, -1) + 1
+        lane = lanes.setdefault(int(host.thread[slice_]), len(lanes))
+        rows += [0] * (lane + 1 - len(rows))
+        rows[lane] = max(rows[lane], row + 1)
+        slices.append(
+            Slice(
+                lane=lane,
+                row=row,
+                start_ns=int(host.start_ns[slice_]) - window.start_ns,
+                dur_ns=int(host.end_ns[slice_] - host.start_ns[slice_]),
+                kind=_HOST_KINDS.get(int(host.kind[slice_]), "annotation"),
+                name=run.name(slice_),
+                event=int(trace.columns.index[host.row[slice_]]),
+            )
+        )
+    first = {int(host.thread[slice_]): slice_ for slice_ in reversed(window.host.tolist())}
+    return [Lane(_thread_label(run, first[t]), device=False, rows=rows[lane]) for t, lane in lanes.items()], slices
+
+
+_HOST_KINDS = {int(Kind.OPERATOR): "op", int(Kind.LAUNCH): "call", int(Kind.OVERHEAD): "overhead"}
+
+
+def _thread_label(run: Run, slice_: int) -> str:
+    columns, tables = run.trace.columns, run.trace.tables
+    row = int(run.host.row[slice_])
+    process, thread = tables.process[int(columns.process[row])], tables.thread[int(columns.thread[row])]
+    name = run.trace.thread_names.get((process, thread))
+    return f"CPU {name}" if name else f"CPU thread {thread}"
+
+
+def _device(run: Run, window: _Window, place: Mapping[int, int], first: int) -> tuple[list[Lane], list[Slice]]:
+    a, trace = run.activities, run.trace
+    streams = sorted({(int(a.device[i]), int(a.stream[i])) for i in window.activities.tolist()})
+    lanes = {stream: first + at for at, stream in enumerate(streams)}
+    ends: dict[tuple[int, int], list[int]] = {stream: [] for stream in streams}
+    slices = []
+    for i in window.activities.tolist():
+        stream = int(a.device[i]), int(a.stream[i])
+        detail = _detail(run, i)
+        slices.append(
+            Slice(
+                lane=lanes[stream],
+                row=_free_row(ends[stream], int(a.start_ns[i]), int(a.end_ns[i])),
+                start_ns=int(a.start_ns[i]) - window.start_ns,
+                dur_ns=int(a.end_ns[i] - a.start_ns[i]),
+                kind=(detail.bound or "unknown") if a.kind[i] == Kind.KERNEL else Kind(a.kind[i]).name.lower(),
+                name=run.activity_name(i),
+                event=int(trace.columns.index[a.row[i]]),
+                launch=place.get(int(a.launch[i])),
+                detail=detail,
+            )
+        )
+    return [Lane(_stream_label(*stream), device=True, rows=len(ends[stream])) for stream in streams], slices
+
+
+def _free_row(ends: list[int], start: int, end: int) -> int:
+    """The first row whose last box has ended by ``start``; ``ends`` is brought up to date."""
+    for row, taken in enumerate(ends):
+        if taken <= start:
+            ends[row] = end
+            return row
+    ends.append(end)
+    return len(ends) - 1
+
+
+def _stream_label(device: int, stream: int) -> str:
+    return " ".join(
+        [f"GPU {device}" if device >= 0 else "GPU", f"stream {stream}" if stream >= 0 else "(no stream named)"]
+    )
+
+
+def _detail(run: Run, index: int) -> Detail:
+    a, activity, limit = run.activities, run.activity(index), cost(run, index)
+    launch, step = int(a.launch[index]), int(a.step[index])
+    known = [ns for ns in (limit.compute_ns, limit.memory_ns) if ns is not None]
+    ceiling = max(known) if known and limit.bound in {"compute", "memory"} and activity.dur_ns else None
+    return Detail(
+        short=activity.identity.short,
+        words=activity.identity.in_words if activity.identity.family != "unknown" else "",
+        chain=activity.chain,
+        launch=activity.launch,
+        waited_ns=int(a.start_ns[index] - run.host.start_ns[launch]) if launch != ROOT else None,
+        module=activity.module,
+        shapes=activity.shapes,
+        step=run.steps[step].name if step >= 0 else None,
+        bound=limit.bound if activity.kind == "kernel" else None,
+        of_limit=ceiling / activity.dur_ns if ceiling is not None else None,
+        graph=activity.graph,
+    )
+
+
+def _label(run: Run, window: _Window) -> str:
+    steps = [run.steps[i].name for i in window.steps]
+    if len(steps) == 1 and len(run.steps) > 1:
+        return f"{steps[0]}, the step with the median GPU time"
+    return plural(len(steps), "step") if steps else "the whole trace"
+
+
+def _stand_ins(run: Run, window: _Window, events: Iterable[int]) -> dict[int, int]:
+    """Events of other steps → the event of the same kernel group, or of the op of the same name, that is drawn."""
+    index, names = run.trace.columns.index, run.trace.columns.name
+    host_rows, device_rows = run.host.row[window.host], run.activities.row[window.activities]
+    drawn = {*index[host_rows].tolist(), *index[device_rows].tolist()}
+    wanted = {event for event in events if event not in drawn}
+    if not wanted:
+        return {}
+    same_name: dict[int, int] = {}
+    for row in [*device_rows.tolist(), *host_rows.tolist()]:
+        same_name.setdefault(int(names[row]), int(index[row]))
+    rows = np.flatnonzero(np.isin(index, list(wanted))).tolist()
+    found = {int(index[row]): same_name[int(names[row])] for row in rows if int(names[row]) in same_name}
+    return found | dict(_same_group(run, window, wanted))
+
+
+def _same_group(run: Run, window: _Window, wanted: set[int]) -> Iterator[tuple[int, int]]:
+    index = run.trace.columns.index[run.activities.row]
+    drawn = set(window.activities.tolist())
+    for group in groups(run):
+        here = next((i for i in group.activities if i in drawn), None)
+        if here is not None:
+            for i in group.activities:
+                if int(index[i]) in wanted:
+                    yield int(index[i]), int(index[here])
