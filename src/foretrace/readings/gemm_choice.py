@@ -149,7 +149,7 @@ def _most_alike(products: Sequence[Product]) -> tuple[Product, Product] | None:
 
 
 def _told(p: Product) -> str:
-    """``[8192, 768]×[768, 3072] gets a 256×128 tile``."""
+    """``[M, K]×[K, N] gets a 256×128 tile``."""
     tile = f"a {_named(p)} tile" if p.tile else p.line.identity.short
     split = ", split along K" if p.line.identity.split_k else ""
     return f"{_written(p)} gets {tile}{split}"
