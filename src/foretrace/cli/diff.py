@@ -11,6 +11,7 @@ from foretrace.diff import diff as compare
 from foretrace.diff.statistics import FEWEST_STEPS
 from foretrace.errors import InputError
 from foretrace.report.diff import diff_document
+from foretrace.report.page import compared
 from foretrace.run import build
 from foretrace.trace import read_trace
 from foretrace.units import plural
@@ -35,8 +36,9 @@ def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = 
     """
     limit = None if gate is None else _percent(gate)
     out.check()
-    found = compare(_read(before), _read(after), anyway=anyway)
-    out.emit(lambda: diff_document(found), lambda: found)
+    runs = _read(before), _read(after)
+    found = compare(*runs, anyway=anyway)
+    out.emit(lambda: diff_document(found), lambda: found, lambda: compared(found, *runs))
     return 0 if limit is None else _judge(found, limit, anyway=anyway)
 
 

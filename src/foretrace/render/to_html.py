@@ -50,7 +50,7 @@ def to_html(document: Document, page: Page | None = None) -> str:
         *(_block(block, drawn, asked) for block in after),
         *(html for _, _, html in sections),
     ]
-    headline = first.text if first else "foretrace"
+    headline = first.text if first else shown.title or "foretrace"
     contents = [("timeline", "Timeline")] if shown.timelines else []
     contents += [(anchor, title) for anchor, title, _ in sections]
     style, script = template("page.css"), template("page.js") + template("timeline.js")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,7 @@ class Page:
 
     Attributes:
         source: The file names that it was made from.
+        title: What it is about, where the document has no headline.
         timelines: One of a run, two of a comparison: before, then after.
         kernels: Every kernel of a step; rows may carry ``event``.
         roofline, idle, chains: See their classes.
@@ -100,13 +101,14 @@ class Page:
     """
 
     source: str
+    title: str = ""
     timelines: tuple[Timeline, ...] = ()
     kernels: Table | None = None
     roofline: Roofline | None = None
     idle: tuple[Part, ...] = ()
     chains: tuple[Node, ...] = ()
     chains_of: str = ""
-    answers: tuple[Answer, ...] = field(default=())
+    answers: tuple[Answer, ...] = ()
 
 
 def page_of(run: Run, answers: Sequence[Answer], *, told: bool = False) -> Page:
@@ -141,7 +143,7 @@ def compared(found: Diff, before: Run, after: Run) -> Page:
         if drawn is not None:
             sides.append(_tied(replace(drawn, key=key, label=f"{side.label}: {drawn.label}"), found.changes, key))
     source = " and ".join(PurePath(side.path).name for side in (found.before, found.after))
-    return Page(source=source, timelines=tuple(sides))
+    return Page(source=source, title=f"{found.before.label} → {found.after.label}", timelines=tuple(sides))
 
 
 def _tied(drawn: Timeline, changes: Sequence[Change], side: str) -> Timeline:

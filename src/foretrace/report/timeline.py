@@ -94,7 +94,8 @@ class Timeline:
         key: How links name its events: ``#event-12``.
         span_ns: Its length.
         steps: Name, start and length of the steps in it.
-        lanes, slices: CPU threads first; every slice of a lane is inside ``span_ns``.
+        lanes: Streams, then CPU threads, those with steps first.
+        slices: Boxes of the host, then of the device; all are inside ``span_ns``.
         kernels: How many of the slices are kernels.
         left_out: What is not drawn, in words, or ``None``.
         stands_for: An event that is not drawn → the drawn event of the same kernel or op.
@@ -137,9 +138,8 @@ def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) ->
     window = _window(run, one_step=one_step)
     if not len(window.host) and not len(window.activities):
         return None
-    host_lanes, host_slices = _host(run, window)
-    place = {slice_: at for at, slice_ in enumerate(window.host.tolist())}
-    device_lanes, device_slices = _device(run, window, place, len(host_lanes))
+    device_lanes, device_slices = _device(run, window)
+    host_lanes, host_slices = _host(run, window, len(device_lanes))
     kernels = int(np.count_nonzero(run.activities.kind[window.activities] == Kind.KERNEL))
     return Timeline(
         label=_label(run, window),
@@ -147,7 +147,7 @@ def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) ->
         steps=tuple(
             (run.steps[i].name, run.steps[i].start_ns - window.start_ns, run.steps[i].dur_ns) for i in window.steps
         ),
-        lanes=(*host_lanes, *device_lanes),
+        lanes=(*device_lanes, *host_lanes),
         slices=(*host_slices, *device_slices),
         kernels=kernels,
         left_out="; ".join(window.left_out) or None,
@@ -196,35 +196,37 @@ def _longest(length: Ints, candidates: Ints, most: int) -> tuple[Ints, tuple[int
     return np.sort(candidates[order[:most]]), (len(candidates) - most, int(length[candidates[order[most]]]))
 
 
-def _host(run: Run, window: _Window) -> tuple[list[Lane], list[Slice]]:
-    host, trace = run.host, run.trace
+def _host(run: Run, window: _Window, first: int) -> tuple[list[Lane], list[Slice]]:
+    """The lanes of the CPU threads, from position ``first`` on, and their boxes."""
+    host = run.host
     drawn = np.zeros(len(host), dtype=np.bool_)
     drawn[window.host] = True
-    above = nearest(host.parent, drawn) if len(host) else host.parent
-    depth: dict[int, int] = {}
-    lanes: dict[int, int] = {}
-    rows: list[int] = []
+    above = nearest(host.parent, drawn)
+    earliest: dict[int, int] = {}
+    for slice_ in window.host.tolist():
+        earliest.setdefault(int(host.thread[slice_]), slice_)
+    stepping = {int(host.thread[step.slice]) for step in run.steps}
+    threads = sorted(earliest, key=lambda thread: (thread not in stepping, int(host.start_ns[earliest[thread]])))
+    lanes = {thread: first + at for at, thread in enumerate(threads)}
+    rows = dict.fromkeys(threads, 0)
+    depth = {ROOT: -1}
     slices = []
     for slice_ in window.host.tolist():
-        parent = int(host.parent[slice_])
-        parent = int(above[parent]) if parent != ROOT else ROOT
-        row = depth[slice_] = depth.get(parent, -1) + 1
-        lane = lanes.setdefault(int(host.thread[slice_]), len(lanes))
-        rows += [0] * (lane + 1 - len(rows))
-        rows[lane] = max(rows[lane], row + 1)
+        thread, parent = int(host.thread[slice_]), int(host.parent[slice_])
+        row = depth[slice_] = depth[int(above[parent]) if parent != ROOT else ROOT] + 1
+        rows[thread] = max(rows[thread], row + 1)
         slices.append(
             Slice(
-                lane=lane,
+                lane=lanes[thread],
                 row=row,
                 start_ns=int(host.start_ns[slice_]) - window.start_ns,
                 dur_ns=int(host.end_ns[slice_] - host.start_ns[slice_]),
                 kind=_HOST_KINDS.get(int(host.kind[slice_]), "annotation"),
                 name=run.name(slice_),
-                event=int(trace.columns.index[host.row[slice_]]),
+                event=int(run.trace.columns.index[host.row[slice_]]),
             )
         )
-    first = {int(host.thread[slice_]): slice_ for slice_ in reversed(window.host.tolist())}
-    return [Lane(_thread_label(run, first[t]), device=False, rows=rows[lane]) for t, lane in lanes.items()], slices
+    return [Lane(_thread_label(run, earliest[t]), device=False, rows=rows[t]) for t in threads], slices
 
 
 _HOST_KINDS = {int(Kind.OPERATOR): "op", int(Kind.LAUNCH): "call", int(Kind.OVERHEAD): "overhead"}
@@ -238,10 +240,12 @@ def _thread_label(run: Run, slice_: int) -> str:
     return f"CPU {name}" if name else f"CPU thread {thread}"
 
 
-def _device(run: Run, window: _Window, place: Mapping[int, int], first: int) -> tuple[list[Lane], list[Slice]]:
+def _device(run: Run, window: _Window) -> tuple[list[Lane], list[Slice]]:
+    """The lanes of the streams and their boxes, which refer to the window's host slices by position."""
     a, trace = run.activities, run.trace
+    place = {slice_: at for at, slice_ in enumerate(window.host.tolist())}
     streams = sorted({(int(a.device[i]), int(a.stream[i])) for i in window.activities.tolist()})
-    lanes = {stream: first + at for at, stream in enumerate(streams)}
+    lanes = {stream: at for at, stream in enumerate(streams)}
     ends: dict[tuple[int, int], list[int]] = {stream: [] for stream in streams}
     slices = []
     for i in window.activities.tolist():

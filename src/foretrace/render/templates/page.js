@@ -38,7 +38,7 @@ for (const box of document.querySelectorAll(".table")) {
     return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent;
   };
   const compare = (a, b) => {
-    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
+    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true });
     return typeof a === "number" ? 1 : -1; // unknown figures are the smallest
   };
   heads.forEach((head, column) => {

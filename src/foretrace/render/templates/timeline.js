@@ -43,8 +43,10 @@
   const kind = (timeline, box) => timeline.kinds[timeline.kind[box]];
   const name = (timeline, box) => timeline.texts[timeline.name[box]];
 
+  const unitOf = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([size]) => Math.abs(ns) >= size) || [1, "ns"];
+
   function duration(ns) {
-    const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([n]) => Math.abs(ns) >= n) || [1, "ns"];
+    const [size, unit] = unitOf(ns);
     const value = ns / size;
     const decimals = value === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
     return `${value.toFixed(unit === "ns" ? 0 : decimals)} ${unit}`;
@@ -140,6 +142,8 @@
     const rough = ((view.to - view.from) / Math.max(width, 1)) * 90;
     const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
     const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+    const [size, unit] = unitOf(view.to);
+    const decimals = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
     pen.fillStyle = colours.faint;
     for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
       const at = Math.round(x(tick));
@@ -147,7 +151,7 @@
       pen.globalAlpha = 0.18;
       pen.fillRect(at, AXIS, 1, timeline.height);
       pen.globalAlpha = 1;
-      pen.fillText(tick === 0 ? "0" : duration(tick), at + 4, 10);
+      if (at < width - 60) pen.fillText(`${(tick / size).toFixed(decimals)} ${unit}`, at + 4, 10);
     }
   }
 
@@ -177,15 +181,15 @@
     if (visible.length > FEW_ARROWS) visible.length = 0;
     pen.strokeStyle = colours.faint;
     pen.lineWidth = 1;
-    pen.globalAlpha = 0.45;
+    pen.globalAlpha = visible.length > 60 ? 0.2 : 0.5;
     for (const box of visible) arrow(timeline, pen, x, box);
     pen.globalAlpha = 1;
   }
 
   function arrow(timeline, pen, x, box) {
     const launch = timeline.launch[box];
-    const from = timeline.rows[timeline.where[launch]].y + ROW - 2;
-    const to = timeline.rows[timeline.where[box]].y;
+    const from = timeline.rows[timeline.where[launch]].y;
+    const to = timeline.rows[timeline.where[box]].y + ROW - 2;
     const [left, right] = [x(timeline.start[launch]), x(timeline.start[box])];
     const bend = (to - from) / 2;
     pen.beginPath();
@@ -193,9 +197,9 @@
     pen.bezierCurveTo(left, from + bend, right, to - bend, right, to);
     pen.stroke();
     pen.beginPath();
-    pen.moveTo(right - 3, to - 5);
+    pen.moveTo(right - 3, to + 5);
     pen.lineTo(right, to);
-    pen.lineTo(right + 3, to - 5);
+    pen.lineTo(right + 3, to + 5);
     pen.stroke();
   }
 
@@ -266,6 +270,9 @@
       list.append(dt, dd);
     }
     detail.replaceChildren(title, list);
+    const { y } = timeline.rows[timeline.where[box]];
+    const { holder } = timeline;
+    holder.scrollTop = Math.max(y + 2 * ROW - holder.clientHeight, Math.min(holder.scrollTop, y - 2 * ROW));
     try {
       history.replaceState(null, "", `#${timeline.key}-${timeline.event[box]}`);
     } catch {
