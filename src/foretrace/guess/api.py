@@ -9,8 +9,8 @@ import torch
 from foretrace import devices
 from foretrace.errors import InputError
 from foretrace.guess import cost
-from foretrace.guess.plan import plan_eager
-from foretrace.guess.stage import fake_copy, stage
+from foretrace.guess.plan import plan
+from foretrace.guess.stage import OnCpu, fake_copy, stage
 from foretrace.verdict import Guess
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def guess_built(
     Args:
         build: Returns a module or callable, its arguments and its keyword arguments; called on fake tensors.
         name: What the guess is about; the name of what was built unless given.
-        on, variant, grad: As in `guess`.
+        on: As in `guess`.
+        variant: As in `guess`.
+        grad: As in `guess`.
     """
     return _guess(build, name, on, variant, grad, copied=False)
 
@@ -84,17 +86,13 @@ def _guess(
         raise InputError(f"no variant `{variant}`", hint="variants are `eager` and `compile`")
     device = _device(on)
     with stage() as mode:
-        call, args, kwargs = build()
+        with OnCpu():
+            call, args, kwargs = build()
         if copied:
             call, args, kwargs = _copies(call, args, kwargs, mode)
         grad = not isinstance(call, torch.nn.Module) if grad is None else grad
-        if variant == "compile":
-            from foretrace.guess.fusion import plan_compiled  # noqa: PLC0415 - loads Inductor
-
-            plan = plan_compiled(call, args, kwargs, device, grad=grad)
-        else:
-            plan = plan_eager(call, args, kwargs, device, grad=grad)
-    return _assembled(plan, name or _name(call), device, on, variant, _batch((*args, *kwargs.values())))
+        found = plan(call, args, kwargs, device, grad=grad, compiled=variant == "compile")
+    return _assembled(found, name or _name(call), device, on, variant, _batch((*args, *kwargs.values())))
 
 
 def _copies(call: Any, args: Any, kwargs: Any, mode: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401 - any callable's

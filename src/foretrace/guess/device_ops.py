@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, get_overridable_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from foretrace.devices import Device
     from foretrace.guess.record import Recorder
@@ -31,62 +32,70 @@ class DeviceOps(TorchFunctionMode):
         self._device = device
         self._recorder = recorder
 
-    def __enter__(self) -> DeviceOps:
-        functional.scaled_dot_product_attention = self._attention  # inside a Python function no mode is asked again
-        super().__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        functional.scaled_dot_product_attention = _ATTENTION
-        super().__exit__(*exception)
-
     def __torch_function__(
-        self, func: Callable[..., Any], _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], _types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:  # noqa: ANN401 - whatever the function returns
         kwargs = kwargs or {}
         if func is _ATTENTION:
-            return self._attention(*args, **kwargs)
+            return _attention(self._device, *args, **kwargs)
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)  # Inductor takes these apart itself
         if func in (functional.dropout, torch.dropout):
             return _dropout(func, *args, **kwargs)
         if func in (functional.rms_norm, getattr(torch, "rms_norm", None)):
             return _rms_norm(self._recorder, *args, **kwargs)
         return func(*args, **kwargs)
 
-    def _attention(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,  # noqa: FBT001, FBT002 - PyTorch's signature
-        scale: float | None = None,
-        enable_gqa: bool = False,  # noqa: FBT001, FBT002 - as above
-    ) -> torch.Tensor:
-        backend = attention_backend(query, key, value, attn_mask, self._device)
-        if enable_gqa and backend != "cudnn" and key.shape[1] != query.shape[1] and backend != "flash":
-            key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
-        ops = torch.ops.aten
-        if attn_mask is not None and attn_mask.dtype == torch.bool and backend != "math":
-            attn_mask = torch.where(attn_mask.logical_not(), float("-inf"), torch.zeros((), dtype=query.dtype))
-        if attn_mask is not None and attn_mask.dim() == _RANK and backend != "math":
-            attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-        grad = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        if backend == "cudnn":
-            return ops._scaled_dot_product_cudnn_attention(  # noqa: SLF001 - the op that is dispatched
-                query, key, value, attn_mask, grad, dropout_p, is_causal, False, scale=scale
-            )[0]
-        if backend == "flash":
-            return ops._scaled_dot_product_flash_attention(  # noqa: SLF001 - as above
-                query, key, value, dropout_p, is_causal, False, scale=scale
-            )[0]
-        if backend == "efficient":
-            return ops._scaled_dot_product_efficient_attention(  # noqa: SLF001 - as above
-                query, key, value, attn_mask, grad, dropout_p, is_causal, scale=scale
-            )[0]
-        return ops._scaled_dot_product_attention_math(  # noqa: SLF001 - as above
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale
-        )[0]
+
+@contextmanager
+def device_attention(device: Device | None) -> Iterator[None]:
+    """``scaled_dot_product_attention`` is the named device's, also where Python code of PyTorch's own calls it."""
+
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - PyTorch's own
+        return _attention(device, *args, **kwargs)
+
+    get_overridable_functions()  # cached at its first call, which should not find ours
+    functional.scaled_dot_product_attention = scaled_dot_product_attention
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = _ATTENTION
+
+
+def _attention(
+    device: Device | None,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002 - PyTorch's signature
+    scale: float | None = None,
+    enable_gqa: bool = False,  # noqa: FBT001, FBT002 - as above
+) -> torch.Tensor:
+    backend = attention_backend(query, key, value, attn_mask, device)
+    if enable_gqa and backend in {"efficient", "math"} and key.shape[1] != query.shape[1]:
+        key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
+    if attn_mask is not None and backend != "math":
+        attn_mask = _added_mask(attn_mask, query, key)
+    grad = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    # after q, k and v: what each op's schema has before `scale`
+    given: dict[str, tuple[Any, ...]] = {
+        "cudnn": (attn_mask, grad, dropout_p, is_causal, False),
+        "flash": (dropout_p, is_causal, False),
+        "efficient": (attn_mask, grad, dropout_p, is_causal),
+        "math": (attn_mask, dropout_p, is_causal),
+    }
+    name = "_scaled_dot_product_attention_math" if backend == "math" else f"_scaled_dot_product_{backend}_attention"
+    out: torch.Tensor = getattr(torch.ops.aten, name)(query, key, value, *given[backend], scale=scale)[0]
+    return out
+
+
+def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """The mask as a bias for each head: a Boolean one becomes 0 and −∞ first."""
+    if mask.dtype == torch.bool:
+        mask = torch.where(mask.logical_not(), float("-inf"), torch.zeros((), dtype=query.dtype))
+    return mask.expand(*query.shape[:3], key.shape[2])
 
 
 def attention_backend(

@@ -135,7 +135,7 @@ def _helper(call: Call, left: list[int], right: list[int], device: Device | None
 
 
 def _convolution(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
-    """cuDNN's convolution, and the bias by an op of its own."""
+    """A convolution of cuDNN's, and the bias by an op of its own."""
     yield Launch("aten::cudnn_convolution", "conv", _shapes(call), done)
     if call.shapes[2]:
         yield Launch("aten::add_", "pointwise", (), None)

@@ -1,8 +1,8 @@
-"""The eager guess: a call on fake tensors, its ops one after the other, and the kernels that each launches."""
+"""A call on fake tensors: its ops and compiled graphs one after the other, and the kernels that each launches."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +10,11 @@ import torch
 
 from foretrace.errors import InputError
 from foretrace.guess import cost
-from foretrace.guess.device_ops import DeviceOps
+from foretrace.guess.compiler import Compiler, compiling
+from foretrace.guess.device_ops import DeviceOps, device_attention
 from foretrace.guess.launches import launches
-from foretrace.guess.record import recording
+from foretrace.guess.record import Fused, recording
+from foretrace.guess.stage import OnCpu
 from foretrace.ops import launches_nothing
 from foretrace.verdict import GuessedKernel
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from foretrace.devices import Device
     from foretrace.guess.launches import Launch
-    from foretrace.guess.record import Call
+    from foretrace.guess.record import Call, Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,46 +45,73 @@ class Plan:
     breaks: tuple[str, ...] = ()
 
 
-def plan_eager(
-    call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], device: Device | None, *, grad: bool
+def plan(
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    device: Device | None,
+    *,
+    grad: bool,
+    compiled: bool = False,
 ) -> Plan:
-    """Run ``call`` on the stage and say what each op launches.
+    """Run ``call`` on the stage and say what each op, or each compiled graph, launches.
 
-    A call with an optimizer's step in it is run twice: the first step makes the optimizer's state, and what people
-    profile comes after it.
+    A call that takes an optimizer's step or compiles is run twice: state and code are made once, and what people
+    profile comes after.
 
     Args:
         call: A module or callable on fake tensors (`stage`).
-        args, kwargs: Its arguments.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
         device: The device that the guess is about.
         grad: Whether autograd records the call (and its backward runs, if the call runs it).
+        compiled: Whether ``torch.compile`` is put around it.
 
     Raises:
         InputError: The call raises, or asks for something that only real tensors have.
     """
-    calls, notes = _recorded(call, args, kwargs, device, grad=grad)
+    compiler = Compiler(device)
+    with compiling(compiler):
+        chosen = torch.compile(call) if compiled else call
+        recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
+        breaks = compiler.breaks
     kernels, loads, views = [], [], []
-    for one in calls:
-        found = launches(one, device)
-        if not found and not one.on_host and (one.hint == "view" or launches_nothing(one.op)):
-            views.append(one.op)
-        for launch in found:
-            kernel, load = _kernel(one, launch, device)
-            kernels.append(kernel)
-            loads.append(load)
-    return Plan(tuple(kernels), tuple(loads), tuple(views), notes=notes)
+    for one in recorder.calls:
+        if isinstance(one, Fused):
+            pairs = [_generated(one, device)]
+        else:
+            found = launches(one, device)
+            pairs = [_kernel(one, launch, device) for launch in found]
+            if not found and not one.on_host and (one.hint == "view" or launches_nothing(one.op)):
+                views.append(one.op)
+        kernels += [kernel for kernel, _ in pairs]
+        loads += [load for _, load in pairs]
+    return Plan(tuple(kernels), tuple(loads), tuple(views), compiler.ran, tuple(recorder.notes), breaks)
 
 
 def _recorded(
-    call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], device: Device | None, *, grad: bool
-) -> tuple[list[Call], tuple[str, ...]]:
-    for _ in range(2):
-        with torch.enable_grad() if grad else torch.no_grad(), recording() as recorder:
-            with DeviceOps(device, recorder):
-                run(call, args, kwargs)
-        if not recorder.optimized:
-            break
-    return recorder.calls, tuple(recorder.notes)
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    device: Device | None,
+    compiler: Compiler,
+    *,
+    grad: bool,
+    compiled: bool,
+) -> Recorder:
+    with ExitStack() as stack:
+        stack.enter_context(torch.set_grad_enabled(grad))
+        recorder = compiler.recorder = stack.enter_context(recording())
+        stack.enter_context(device_attention(device))
+        if not compiled:  # Dynamo would compile what these modes do
+            stack.enter_context(OnCpu())
+            stack.enter_context(DeviceOps(device, recorder))
+        run(call, args, kwargs)
+        if recorder.optimized or compiler.made:
+            recorder.calls.clear()
+            compiler.restart()
+            run(call, args, kwargs)
+    return recorder
 
 
 def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any result
@@ -91,15 +120,14 @@ def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
     Raises:
         InputError: The call raised.
     """
-    with nullcontext():
-        try:
-            return call(*args, **kwargs)
-        except InputError:
-            raise
-        except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            message = f"the module cannot be run without data: {type(error).__name__}: {lines[0]}"
-            raise InputError(message, hint="call it once for real; what depends on values cannot be guessed") from error
+    try:
+        return call(*args, **kwargs)
+    except InputError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        message = f"the module cannot be run without data: {type(error).__name__}: {lines[0]}"
+        raise InputError(message, hint="call it once for real; what depends on values cannot be guessed") from error
 
 
 def _kernel(call: Call, launch: Launch, device: Device | None) -> tuple[GuessedKernel, cost.Load]:
@@ -122,6 +150,24 @@ def _kernel(call: Call, launch: Launch, device: Device | None) -> tuple[GuessedK
         source=call.source,
         phase=call.phase,
         why=launch.why,
+    )
+    return kernel, load
+
+
+def _generated(fused: Fused, device: Device | None) -> tuple[GuessedKernel, cost.Load]:
+    """A kernel that Inductor generates: its arithmetic is small beside its bytes and is not counted."""
+    load = cost.load(fused.op_class, None, fused.moved_bytes, 0, fused.dtype)
+    floor_ns, bound = cost.floor(load, device)
+    kernel = GuessedKernel(
+        op_class=fused.op_class,
+        op=fused.name,
+        dtype=fused.dtype,
+        bytes=fused.moved_bytes,
+        floor_ns=floor_ns,
+        bound=bound,
+        fused_ops=fused.ops,
+        source=fused.source,
+        phase=fused.phase,
     )
     return kernel, load
 

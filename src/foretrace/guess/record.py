@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,12 +48,35 @@ class Call:
     hint: str | None
 
 
-class Recorder(TorchDispatchMode):
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """One kernel that Inductor would generate.
+
+    Attributes:
+        name: As in a trace, without the number at its end.
+        op_class: ``pointwise`` or ``reduction``.
+        ops: The ops whose work it does, as its name lists them.
+        moved_bytes: Bytes read and written.
+        dtype: Type of its first result.
+        source, phase: As in `Call`.
+    """
+
+    name: str
+    op_class: str
+    ops: tuple[str, ...]
+    moved_bytes: int | None
+    dtype: str | None
+    source: str | None
+    phase: str
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every op while it is entered; use `recording`."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[Call] = []
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[Call | Fused] = []
+        self.paused = False
         self.notes: dict[str, None] = {}
         self._names: dict[int, str] = {}
         self._weights: set[int] = set()
@@ -61,14 +85,23 @@ class Recorder(TorchDispatchMode):
         self._forward_of: dict[int, str | None] = {}
         self.optimized = False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """PyTorch's question to a mode: Dynamo and Inductor work on their own tensors, which are none of ours."""
+        return True
+
     def __torch_dispatch__(
-        self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,  # noqa: ANN401 - an `OpOverload`, which has no stub
+        _types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the op returns
         kwargs = kwargs or {}
         schema = getattr(func, "_schema", None)
-        if schema is None or schema.name.partition("::")[0] in _NO_WORK:
+        if self.paused or schema is None or schema.name.partition("::")[0] in _NO_WORK:
             return func(*args, **kwargs)
-        self.add(schema.name, _in_order(schema, args, kwargs), _hint(func))
+        self.add(schema.name, in_order(schema, args, kwargs), _hint(func))
         if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
             return _number(args[0].dtype)
         if func is torch.ops.aten.nonzero.default:
@@ -79,32 +112,20 @@ class Recorder(TorchDispatchMode):
     def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> None:
         """Record a call of ``op`` with ``values`` for its arguments."""
         phase, source = self._where()
-        shapes, dtypes, concrete, strides = zip(*map(_described, values), strict=True) if values else ((),) * 4
         tensors = list(_tensors(values))
-        self.calls.append(
-            Call(
-                op,
-                list(shapes),
-                list(dtypes),
-                list(concrete),
-                list(strides),
-                source,
-                phase,
-                sum(self._weight_bytes(tensor) for tensor in tensors),
-                phase == "optimizer" and self._on_host(tensors),
-                hint,
-            )
-        )
+        weights = sum(self._weight_bytes(tensor) for tensor in tensors)
+        on_host = phase == "optimizer" and self._on_host(tensors)
+        self.calls.append(described(op, values, source, phase, weight_bytes=weights, on_host=on_host, hint=hint))
 
     def _where(self) -> tuple[str, str | None]:
-        node = torch._C._current_autograd_node()  # noqa: SLF001 - nothing public tells
+        node: Any = torch._C._current_autograd_node()  # noqa: SLF001 - nothing public tells
         if node is not None:
             return "backward", self._forward_of.get(node._sequence_nr())  # noqa: SLF001 - as above
         if self._optimizers:
             return "optimizer", self._optimizers[-1][0]
         source = self._modules[-1] if self._modules else None
         if torch.is_grad_enabled():  # the op's autograd node has taken the last number; others share the next one
-            self._forward_of.setdefault(torch.autograd._get_sequence_nr() - 1, source)  # noqa: SLF001 - as above
+            self._forward_of.setdefault(torch.autograd._get_sequence_nr() - 1, source)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         return "forward", source
 
     def _weight_bytes(self, tensor: torch.Tensor) -> int:
@@ -118,7 +139,9 @@ class Recorder(TorchDispatchMode):
         """Before a forward; the first module that is called names all that are inside it."""
         if id(module) not in self._names:
             for name, part in module.named_modules():
-                self._names.setdefault(id(part), name or type(part).__name__)
+                self._names.setdefault(
+                    id(part), name.removeprefix("_orig_mod").removeprefix(".") or type(part).__name__
+                )
             for tensor in (*module.parameters(), *module.buffers()):
                 self._weights.add(tensor.untyped_storage()._cdata)  # noqa: SLF001 - views share it
         self._modules.append(self._names[id(module)])
@@ -146,6 +169,8 @@ def recording() -> Iterator[Recorder]:
     """Record what is dispatched inside, with the names of modules."""
     recorder = Recorder()
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="Using `torch.compile")  # the hooks below are ours
         for handle in (
             register_module_forward_pre_hook(recorder.enter_module),
             register_module_forward_hook(recorder.leave_module, always_call=True),
@@ -157,7 +182,23 @@ def recording() -> Iterator[Recorder]:
         yield recorder
 
 
-def _in_order(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - no stub has it
+def described(
+    op: str,
+    values: Sequence[Any],
+    source: str | None,
+    phase: str,
+    *,
+    weight_bytes: int = 0,
+    on_host: bool = False,
+    hint: str | None = None,
+) -> Call:
+    """The `Call` of ``op`` with ``values`` for its arguments in the order of its schema."""
+    shapes, dtypes, concrete, strides = zip(*map(_described, values), strict=True) if values else ((),) * 4
+    arguments = (list(shapes), list(dtypes), list(concrete), list(strides))
+    return Call(op, *arguments, source, phase, weight_bytes, on_host, hint)
+
+
+def in_order(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - no stub has it
     """The op's arguments in the order of its schema, defaults filled in, as Kineto sees them."""
     values = []
     for position, argument in enumerate(schema.arguments):

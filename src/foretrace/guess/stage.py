@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _DEVICES = ("cuda", "hip", "xpu", "mps", "mtia", "hpu")
 
 
-class _OnCpu(TorchFunctionMode):
+class OnCpu(TorchFunctionMode):
     """Puts what is asked for on an accelerator on the CPU: factories, ``to``, ``cuda``."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], _types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:  # noqa: ANN401 - whatever the function returns
         if func is torch.Tensor.cuda:
             return args[0]
@@ -53,7 +53,6 @@ def stage() -> Iterator[FakeTensorMode]:
         stack.enter_context(_modules_convertible())
         stack.enter_context(_autocast_on_cpu())
         stack.enter_context(mode)
-        stack.enter_context(_OnCpu())
         yield mode
 
 
@@ -66,7 +65,7 @@ def fake_copy(value: Any, mode: FakeTensorMode) -> Any:  # noqa: ANN401 - a modu
         copied = copy.deepcopy(value)
     with _modules_convertible(), mode:
         if isinstance(copied, nn.Module):
-            return copied._apply(_to_cpu)  # noqa: SLF001 - what ``to`` calls
+            return copied._apply(_to_cpu)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what ``to`` calls
         return tree_map_only(torch.Tensor, _to_cpu, copied)
 
 
@@ -79,13 +78,13 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def _modules_convertible() -> Iterator[None]:
-    """``Module.to`` by new parameters: PyTorch swaps tensors in place, which fake ones refuse (they are weakly held)."""
-    original = nn.Module._apply  # noqa: SLF001 - the one place through which every conversion goes
+    """``Module.to`` by new parameters: PyTorch swaps tensors in place, and fake ones, weakly held, refuse."""
+    original: Any = nn.Module._apply  # noqa: SLF001 - the one place through which every conversion goes
     made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # old parameters are kept, so that ids stay theirs
 
     def apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:  # noqa: FBT001, FBT002 - PyTorch's signature
         if not any(isinstance(t, FakeTensor) for t in (*self.parameters(), *self.buffers())):
-            return original(self, fn, recurse)
+            return original(self, fn, recurse)  # type: ignore[no-any-return]
         for module in self.modules() if recurse else (self,):
             for name, parameter in module._parameters.items():  # noqa: SLF001 - as PyTorch's own does
                 if parameter is not None:
@@ -94,7 +93,7 @@ def _modules_convertible() -> Iterator[None]:
                 module._buffers[name] = None if buffer is None else fn(buffer)  # noqa: SLF001 - as above
         return self
 
-    nn.Module._apply = apply  # type: ignore[method-assign, assignment]  # noqa: SLF001 - as above
+    nn.Module._apply = apply  # type: ignore[method-assign]  # noqa: SLF001 - as above
     try:
         yield
     finally:
@@ -119,15 +118,16 @@ def _converted(
 @contextmanager
 def _autocast_on_cpu() -> Iterator[None]:
     """``torch.autocast("cuda")`` as the CPU's, with the accelerator's default type."""
-    original = torch.autocast.__init__
+    autocast: Any = torch.autocast
+    original = autocast.__init__
 
     def init(self: torch.autocast, device_type: str, dtype: torch.dtype | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - PyTorch's
         if device_type in _DEVICES:
             device_type, dtype = "cpu", dtype or torch.float16
         original(self, device_type, dtype, **kwargs)
 
-    torch.autocast.__init__ = init  # type: ignore[method-assign, assignment]
+    autocast.__init__ = init
     try:
         yield
     finally:
-        torch.autocast.__init__ = original  # type: ignore[method-assign]
+        autocast.__init__ = original

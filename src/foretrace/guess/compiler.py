@@ -1,0 +1,137 @@
+"""Stands in for ``torch.compile``'s Inductor while a guess runs: it decides as Inductor does, and computes nothing."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from foretrace.devices import Device
+    from foretrace.guess.record import Call, Fused, Recorder
+
+
+_SEVERAL = 2
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Stands in for Inductor: decides as it does, runs nothing, and reports kernels to the recorder when called.
+
+    Attributes:
+        device: The device that the guess is about.
+        recorder: Who is told what runs.
+        made: Graphs captured so far; `ran` and `breaks` speak of those that were called since `restart`.
+    """
+
+    device: Device | None
+    recorder: Recorder | None = None
+    made: int = 0
+    _ran: set[int] = field(default_factory=set)
+    _breaks: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def ran(self) -> int:
+        """Different graphs that were called."""
+        return len(self._ran)
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """Why and where those graphs ended early; without a place where Dynamo gave the whole function up."""
+        placed = tuple(dict.fromkeys(self._breaks[graph] for graph in sorted(self._ran) if graph in self._breaks))
+        if placed or self.ran < _SEVERAL:
+            return placed
+        from torch._dynamo.utils import counters  # noqa: PLC0415 - loaded by now
+
+        return tuple(str(reason).strip().splitlines()[0] for reason in counters["graph_break"])
+
+    def restart(self) -> None:
+        """Forget what was called."""
+        self._ran.clear()
+
+    def compile(
+        self, graph: torch.fx.GraphModule, inputs: Sequence[Any], patches: dict[str, Any] | None
+    ) -> Callable[..., Any]:
+        """What Dynamo calls for each graph in the place of ``compile_fx``."""
+        from foretrace.guess import fusion  # noqa: PLC0415 - loads Inductor, which eager guesses do without
+
+        self.made += 1
+        reason = getattr(graph, "compile_subgraph_reason", None)
+        if reason is not None and reason.graph_break:
+            self._breaks[self.made] = _break(reason)
+        with self._paused():
+            return fusion.compile_graph(graph, inputs, partial(self._inner, self.made), patches)
+
+    def _inner(
+        self,
+        number: int,
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        **options: Any,  # noqa: ANN401 - Inductor's
+    ) -> Callable[..., Any]:
+        from foretrace.guess import fusion  # noqa: PLC0415 - as above
+
+        runnable = copy.deepcopy(graph)
+        with self._paused():
+            launched = fusion.decide(graph, inputs, self.device, options)
+        return _boxed(partial(self._call, number, runnable, launched))
+
+    def _call(
+        self, number: int, runnable: torch.fx.GraphModule, launched: Sequence[Call | Fused], args: Sequence[Any]
+    ) -> Any:  # noqa: ANN401 - any result
+        with self._paused():
+            results = runnable(*args)
+        self._ran.add(number)
+        if self.recorder is not None:
+            self.recorder.calls.extend(launched)
+        return results
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        recorder = self.recorder
+        if recorder is None:
+            yield
+            return
+        before, recorder.paused = recorder.paused, True
+        try:
+            yield
+        finally:
+            recorder.paused = before
+
+
+def _boxed(call: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+    """AOTAutograd's calling convention: one list, which the callee may empty."""
+    call._boxed_call = True  # type: ignore[attr-defined]  # noqa: SLF001 - how the convention is marked
+    return call
+
+
+@contextmanager
+def compiling(compiler: Compiler) -> Iterator[None]:
+    """Whatever calls ``torch.compile`` with Inductor inside is compiled by ``compiler``."""
+    wrapper: Any = torch._TorchCompileInductorWrapper  # noqa: SLF001 - what `torch.compile` makes of "inductor"
+    original = wrapper.__call__
+
+    def call(self: Any, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:  # noqa: ANN401 - PyTorch's own
+        return compiler.compile(graph, inputs, self.config)
+
+    wrapper.__call__ = call
+    try:
+        yield
+    finally:
+        wrapper.__call__ = original
+        if compiler.made:
+            torch._dynamo.reset()  # noqa: SLF001 - what was compiled here computes nothing
+
+
+def _break(reason: Any) -> str:  # noqa: ANN401 - Dynamo's own
+    why = str(reason.reason).strip().splitlines()[0]
+    if not reason.user_stack:
+        return why
+    frame = reason.user_stack[-1]
+    return f"{why} in {frame.name} ({frame.filename.rpartition('/')[2]}:{frame.lineno})"
