@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from foretrace.capture import profile
     from foretrace.errors import ForetraceError
+    from foretrace.guess.api import guess
     from foretrace.names import Identity, decode
     from foretrace.readings import Answer, ask
     from foretrace.render.words import in_words
@@ -31,6 +32,7 @@ _HOMES = {
     "ask": "foretrace.readings",
     "decode": "foretrace.names",
     "diff": "foretrace.diff",
+    "guess": "foretrace.guess",
     "in_words": "foretrace.render.words",
     "profile": "foretrace.capture",
     "read": "foretrace.run",
@@ -45,6 +47,7 @@ __all__ = [
     "ask",
     "decode",
     "diff",
+    "guess",
     "in_words",
     "profile",
     "read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,7 +50,8 @@ class Compiler:
             return placed
         from torch._dynamo.utils import counters  # noqa: PLC0415 - loaded by now
 
-        return tuple(str(reason).strip().splitlines()[0] for reason in counters["graph_break"])
+        reasons = (*counters["graph_break"], *counters["unimplemented"])
+        return tuple(dict.fromkeys(str(reason).strip().splitlines()[0] for reason in reasons))
 
     def restart(self) -> None:
         """Forget what was called."""
@@ -114,6 +116,9 @@ def _boxed(call: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
 @contextmanager
 def compiling(compiler: Compiler) -> Iterator[None]:
     """Whatever calls ``torch.compile`` with Inductor inside is compiled by ``compiler``."""
+    counters = sys.modules.get("torch._dynamo.utils")
+    if counters is not None:
+        counters.counters.clear()  # so that reasons are this guess's own
     wrapper: Any = torch._TorchCompileInductorWrapper  # noqa: SLF001 - what `torch.compile` makes of "inductor"
     original = wrapper.__call__
 

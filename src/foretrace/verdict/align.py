@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,22 +16,54 @@ if TYPE_CHECKING:
 
 Pair = tuple[int | None, int | None]
 
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Positions of a guess and of the kernel that it speaks of; ``None`` where one side has nothing.
+
+    ``moved`` says that the two agree in everything but their place in the order.
+    """
+
+    guess: int | None
+    seen: int | None
+    moved: bool = False
+
+
 _CLASS, _OP, _SHAPES, _MODULE = 4, 3, 3, 2
 _MOST_CELLS = 4_000_000
 """Above this many comparisons (2,000 × 2,000 kernels, a few seconds) kernels are paired in the order of their class."""
 
 
-def align(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Pair]:
-    """Pairs of positions, ``None`` where one side has nothing; a pair's classes agree.
+def align(guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Match]:
+    """Matches in the order of both sides; the classes of a match agree.
 
-    The alignment with the most agreement in class, op, shapes and module, as Needleman and Wunsch (1970) find it.
+    The alignment with the most agreement in class, op, shapes and module, as Needleman and Wunsch (1970) find it. What
+    it leaves over on both sides is matched out of order where op and shapes agree: two kernels that do not need each
+    other may run either way.
     """
     low, high = _ends(guessed, seen)
     left, right = guessed[low : len(guessed) - high], seen[low : len(seen) - high]
     middle = _best(left, right) if len(left) * len(right) <= _MOST_CELLS else _in_turn(left, right)
     pairs: list[Pair] = [(i, i) for i in range(low)]
     pairs += [(None if i is None else i + low, None if j is None else j + low) for i, j in middle]
-    return pairs + [(len(guessed) - i, len(seen) - i) for i in range(high, 0, -1)]
+    pairs += [(len(guessed) - i, len(seen) - i) for i in range(high, 0, -1)]
+    return _with_moved(pairs, guessed, seen)
+
+
+def _with_moved(pairs: Sequence[Pair], guessed: Sequence[GuessedKernel], seen: Sequence[Seen]) -> list[Match]:
+    left_over = [j for i, j in pairs if i is None and j is not None]
+    moved: dict[int, int] = {}
+    for i in (i for i, j in pairs if j is None and i is not None):
+        other = next((j for j in left_over if _certain(guessed[i], seen[j])), None)
+        if other is not None:
+            moved[i] = other
+            left_over.remove(other)
+    taken = set(moved.values())
+    return [
+        Match(i, moved[i], moved=True) if i in moved and j is None else Match(i, j)  # type: ignore[index]
+        for i, j in pairs
+        if i is not None or j not in taken
+    ]
 
 
 def classes_agree(guess: GuessedKernel, seen: Seen) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from foretrace.devices import Device
     from foretrace.run import Run
-    from foretrace.verdict.align import Pair
+    from foretrace.verdict.align import Match
     from foretrace.verdict.checked import Verdict
     from foretrace.verdict.observed import Observation, Seen
     from foretrace.verdict.records import Guess, GuessedKernel
@@ -31,8 +31,8 @@ def check(guess: Guess, run: Run, *, exact: bool = False) -> Checked:
             sets are no kernels, so neither ever does.
     """
     observation = observe(run)
-    pairs = align(guess.kernels, observation.work)
-    rows = list(_rows(guess.kernels, observation.work, pairs, run.device, exact=exact))
+    matches = align(guess.kernels, observation.work)
+    rows = list(_rows(guess.kernels, observation.work, matches, run.device, exact=exact))
     graphs = _graphs(guess, observation)
     rows = [*([graphs] if graphs else []), *rows, *_sets(observation.sets)]
     ran = sum(one.kind in {"kernel", "copy"} for one in observation.work)
@@ -40,31 +40,36 @@ def check(guess: Guess, run: Run, *, exact: bool = False) -> Checked:
 
 
 def _rows(
-    guesses: Sequence[GuessedKernel], seen: Sequence[Seen], pairs: Sequence[Pair], device: Device | None, *, exact: bool
+    guesses: Sequence[GuessedKernel],
+    seen: Sequence[Seen],
+    matches: Sequence[Match],
+    device: Device | None,
+    *,
+    exact: bool,
 ) -> Iterator[Row]:
     """The rows of each stretch between two aligned pairs, then those of the pair."""
     lost: list[GuessedKernel] = []
     extra: list[Seen] = []
-    for i, j in pairs:
-        if i is not None and j is not None:
+    for match in matches:
+        if match.guess is not None and match.seen is not None:
             yield from _apart(lost, extra, seen, device, exact=exact)
             lost, extra = [], []
-            yield from _together(guesses[i], seen[j])
-        elif i is not None:
-            lost.append(guesses[i])
-        elif j is not None:
-            extra.append(seen[j])
+            yield from _together(guesses[match.guess], seen[match.seen], moved=match.moved)
+        elif match.guess is not None:
+            lost.append(guesses[match.guess])
+        elif match.seen is not None:
+            extra.append(seen[match.seen])
     yield from _apart(lost, extra, seen, device, exact=exact)
 
 
-def _together(guess: GuessedKernel, seen: Seen) -> Iterator[Row]:
+def _together(guess: GuessedKernel, seen: Seen, *, moved: bool) -> Iterator[Row]:
     against = reasons.contradiction(guess, seen)
     floor = guess.floor_ns if guess.bound is not None else _rounded(seen.floor_ns)
     yield Row(
         verdict="broken" if against else "confirmed",
         guess=guess.label,
         observed=(seen.name,),
-        why=against or reasons.confirmation(guess, seen),
+        why=against or reasons.confirmation(guess, seen, moved=moved),
         op_class=guess.op_class,
         dur_ns=round(seen.dur_ns),
         floor_ns=floor,

@@ -41,9 +41,9 @@ def contradiction(guess: GuessedKernel, seen: Seen) -> str | None:
     return None
 
 
-def confirmation(guess: GuessedKernel, seen: Seen) -> str:
-    """What is worth saying about a guess that held."""
-    parts = []
+def confirmation(guess: GuessedKernel, seen: Seen, *, moved: bool) -> str:
+    """What is worth saying about a guess that held; ``moved`` when it ran at another place of the order."""
+    parts = ["ran in another order"] if moved else []
     if seen.identity.split_k and seen.op_class == "gemm":
         parts.append("split-K")
     if seen.identity.epilogue:
