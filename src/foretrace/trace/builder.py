@@ -45,6 +45,7 @@ _MEMORY = {
 _GRID = ("grid", "block")
 _OPERATOR = ("types", "dims", "strides", "concrete")
 _LISTS = {*_GRID, *_OPERATOR}
+_ROWS = frozenset("XiI")
 _INT32 = {"category", "name", "process", "thread", "registers", "device_type", *_LISTS}
 
 
@@ -82,27 +83,30 @@ class ColumnsBuilder:
         first = self.events
         self.events += len(events)
         phases = [event.ph for event in events]
-        self._add_slices([(i, event) for i, event in enumerate(events, first) if event.ph in ("X", "i", "I")])
+        rows = [i for i, phase in enumerate(phases) if phase in _ROWS]
+        self._add_slices([first + i for i in rows], [events[i] for i in rows])
         if "s" in phases or "f" in phases:
             self._add_flows([event for event in events if event.ph in ("s", "f")])
         if not READ.issuperset(phases):
             others = ((i, event) for i, event in enumerate(events, first) if event.ph not in READ)
-            self._add_slices(self._pairs.take(others))
-        for event in events:
+            self._add_pairs(self._pairs.take(others))
+        for event in events if "M" in phases else ():
             if event.ph == "M" and event.args is not None:
                 self._add_metadata(event, event.args)
 
-    def _add_slices(self, indexed: Sequence[tuple[int, Event]]) -> None:
-        if not indexed:
+    def _add_pairs(self, indexed: Sequence[tuple[int, Event]]) -> None:
+        self._add_slices([i for i, _ in indexed], [event for _, event in indexed])
+
+    def _add_slices(self, index: list[int], slices: list[Event]) -> None:
+        if not slices:
             return
-        slices = [event for _, event in indexed]
         args = [event.args or NO_ARGS for event in slices]
         category, name, process, thread = self._interned(slices)
         lengths = durations([event.dur for event in slices])
-        instants = sum(event.ph != "X" for event in slices)
+        instants = len(slices) - [event.ph for event in slices].count("X")
         self._unfinished += int((lengths == NONE).sum()) - instants
         chunk: dict[str, NDArray[Any]] = {
-            "index": np.array([i for i, _ in indexed], dtype=np.int64),
+            "index": np.array(index, dtype=np.int64),
             "category": category,
             "name": name,
             "process": process,
@@ -128,14 +132,12 @@ class ColumnsBuilder:
             parts.append(chunk.get(column, len(slices)))
         self._rows += len(slices)
 
-    def _interned(self, events: Iterable[Event]) -> tuple[NDArray[np.int32], ...]:
-        categories, names = self._codes["category"], self._codes["name"]
-        processes, threads = self._codes["process"], self._codes["thread"]
-        return (
-            np.array([categories[event.cat] for event in events], dtype=np.int32),
-            np.array([names[event.name] for event in events], dtype=np.int32),
-            np.array([processes[event.pid] for event in events], dtype=np.int32),
-            np.array([threads[event.tid] for event in events], dtype=np.int32),
+    def _interned(self, events: Sequence[Event]) -> tuple[NDArray[np.int32], ...]:
+        """Codes of category, name, process and thread; mapped in C, since this is done for every event."""
+        attributes = (("category", "cat"), ("name", "name"), ("process", "pid"), ("thread", "tid"))
+        return tuple(
+            np.array(list(map(self._codes[table].__getitem__, map(attrgetter(attribute), events))), dtype=np.int32)
+            for table, attribute in attributes
         )
 
     def _fill_group(
@@ -151,9 +153,9 @@ class ColumnsBuilder:
         some = [args[i] for i in rows]
         for column, attribute in numbers.items():
             _column(chunk, column, len(args))[rows] = integers(list(map(attrgetter(attribute), some)))
-        codes = self._codes["lists"]
+        code = self._codes["lists"].__getitem__
         for column in lists:
-            _column(chunk, column, len(args))[rows] = [codes[bytes(text)] for text in map(attrgetter(column), some)]
+            _column(chunk, column, len(args))[rows] = list(map(code, map(bytes, map(attrgetter(column), some))))
 
     def _add_flows(self, arrows: list[Event]) -> None:
         category, _, process, thread = self._interned(arrows)
@@ -183,7 +185,7 @@ class ColumnsBuilder:
             metadata: The file's top-level keys besides ``traceEvents``.
             notes: What was repaired, missing or cut on the way.
         """
-        self._add_slices(self._pairs.rest())
+        self._add_pairs(self._pairs.rest())
         columns = {key: join(parts, _fill(key), _dtype(key)) for key, parts in _popped(self._chunks)}
         flows = {key: join(parts, NONE, _dtype(key)) for key, parts in _popped(self._flows)}
         lost = lose_zeros(columns["start_ns"]) if self._rows else 0
