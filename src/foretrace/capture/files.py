@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from foretrace.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import torch
 
@@ -43,6 +43,11 @@ class OutputFiles:
         return self.directory / f"{self.stem}.env.json"
 
     @property
+    def compile_log(self) -> Path:
+        """``NAME.compile.log``: there only when ``torch.compile`` had something to say."""
+        return self.directory / f"{self.stem}.compile.log"
+
+    @property
     def stem(self) -> str:
         """The name as files spell it: ``geglu_compile:max-autotune`` is ``geglu_compile-max-autotune``."""
         stem = _UNFIT.sub("-", self.name).strip("-.") or "trace"
@@ -69,6 +74,14 @@ class OutputFiles:
         """Write the trace, then what it ran on; each in a temporary file that is moved into place."""
         _in_one_piece(self.trace, profiler.export_chrome_trace)
         self.amend(environment)
+
+    def write_compile_log(self, lines: Sequence[str]) -> None:
+        """Write what ``torch.compile`` logged; without lines an old file of that name goes."""
+        if lines:
+            text = "\n".join(lines) + "\n"
+            _in_one_piece(self.compile_log, lambda path: Path(path).write_text(text, encoding="utf-8"))
+        else:
+            self.compile_log.unlink(missing_ok=True)
 
     def amend(self, environment: bytes) -> None:
         """Write what the trace ran on alone, once more is known of it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from foretrace.capture import accelerator, new_shapes, numerics
+from foretrace.capture import accelerator, compile_messages, new_shapes, numerics
 from foretrace.capture.captured import Captured
 from foretrace.capture.files import OutputFiles
 from foretrace.capture.progress import Progress, silent
@@ -180,9 +180,14 @@ def _run(
         progress=lambda what, done, total: progress(f"{variant.name}: {what}", done, total),
     )
     with torch.set_grad_enabled(request.grad or not is_module):
-        with Session(files, options) as session, _told_as(request.target, variant):
+        with (
+            compile_messages.collected() as said,
+            Session(files, options) as session,
+            _told_as(request.target, variant),
+        ):
             for _ in session.steps():
                 call(*workload.args, **workload.kwargs)
+        files.write_compile_log(said)
         if request.compare:
             options.progress("comparing", 0, 0)
             _compare(session, workload, call, expected, device)

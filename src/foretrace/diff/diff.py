@@ -19,6 +19,7 @@ from foretrace.diff.rows import rows_of
 from foretrace.diff.sentence import sentence
 from foretrace.diff.statistics import RUN_TO_RUN, compare
 from foretrace.run import Kind, Run
+from foretrace.trace import compile_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +105,7 @@ def _side(run: Run, part: Counted, label: str) -> Side:
         left_out_why=part.why,
         trials=part.trials,
         trial_ns=part.trial_ns,
+        compile_log=compile_log.beside(run.trace.path),
     )
 
 

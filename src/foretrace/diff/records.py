@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from foretrace.diff.host import Count, CpuOps, Region
     from foretrace.diff.statistics import Verdict
+    from foretrace.trace.compile_log import CompileLog
 
 Status: TypeAlias = Literal["same", "variant", "fused", "split", "added", "removed"]
 
@@ -27,6 +28,7 @@ class Side:
         steps: Steps that are counted.
         left_out: Names of the first steps that are not.
         left_out_why: The reason.
+        compile_log: What ``torch.compile`` logged, where a log lies beside the trace.
         trials, trial_ns: Kernels that an autotuner ran to time them, and their GPU time; they are in no other figure.
     """
 
@@ -40,6 +42,7 @@ class Side:
     left_out_why: str | None
     trials: int
     trial_ns: int
+    compile_log: CompileLog | None
 
 
 @dataclass(frozen=True, slots=True)

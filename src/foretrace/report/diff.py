@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.diff.rows import bare
 from foretrace.readings import Column
+from foretrace.report.compile_log import compile_items
 from foretrace.report.document import Document, Fields, Item, Listing, Sentence, Table
 from foretrace.units import duration, microseconds, plural
 
@@ -37,6 +38,11 @@ def diff_document(found: Diff) -> Document:
     fields = tuple(_fields(found))
     if fields:
         blocks.append(Fields(fields))
+    blocks += [
+        Listing(f"What torch.compile said of {side.label}", compile_items(side.compile_log))
+        for side in (found.before, found.after)
+        if side.compile_log
+    ]
     return Document(tuple(blocks))
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace import readings, stats
 from foretrace.readings import Column
+from foretrace.report.compile_log import compile_items
 from foretrace.report.document import Block, Document, Headline, Item, Listing, Note, Sentence, Table
 from foretrace.report.variants import Variant, variant_blocks, verdict
 from foretrace.report.variants import variants as compare_variants
 from foretrace.run import read
+from foretrace.trace import compile_log
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
@@ -123,6 +125,10 @@ def document(profile: Profile) -> Document:
     ]
     if len(done) == 1 and done[0].sentence:
         blocks.append(Sentence(done[0].sentence))
+    for row in done:
+        said = compile_log.beside(row.trace)
+        if said:
+            blocks.append(Listing(f"What torch.compile said of {row.variant}", compile_items(said)))
     blocks.append(Listing("Next", tuple(Item(row.variant, f"foretrace read {row.trace}") for row in done)))
     return Document(tuple(blocks))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from foretrace.capture import Target, capture_target, new_shapes, numerics, parse_target
 from foretrace.capture.target import Workload
 from foretrace.run import read
+from foretrace.trace.compile_log import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,3 +140,29 @@ def test_compared_variants_know_their_errors_and_recompiles(targets: Path, tmp_p
     assert (compiled.new_shapes[0].cost_ns or 0) > (eager.new_shapes[0].cost_ns or 0)
     written = json.loads((tmp_path / "geglu_compile.env.json").read_text())
     assert [shape["what"] for shape in written["new_shapes"]] == ["batch 4 → 2", "batch 4 → 3"]
+
+
+@pytest.mark.slow
+def test_what_torch_compile_says_is_kept_beside_the_trace(tmp_path: Path) -> None:
+    """A module that counts its calls is compiled again each time, up to the limit; eager has nothing to say."""
+    (tmp_path / "counting.py").write_text(
+        "import torch\n"
+        "class Counting(torch.nn.Module):\n"
+        "    calls = 0\n"
+        "    def forward(self, x):\n"
+        "        self.calls += 1\n"
+        "        return x * self.calls\n"
+        "def counting():\n"
+        "    return Counting(), (torch.ones(3),)\n"
+    )
+    target = parse_target(f"{tmp_path / 'counting.py'}:counting", [])
+    assert isinstance(target, Target)
+    capture_target(target, variants=["eager", "compile"], out=tmp_path)
+    assert not (tmp_path / "counting_eager.compile.log").exists()
+    found = beside(str(tmp_path / "counting_compile.json.gz"))
+    assert found is not None
+    (entry,) = found.recompiles
+    assert (entry.function, entry.line, entry.limit) == ("forward", 4, 8)
+    assert entry.guards[0].guard == "self.calls"
+    assert entry.compile_ids[0] == "0/1"
+    assert not logging.getLogger("torch._dynamo.guards.__recompiles").handlers
