@@ -67,7 +67,7 @@ def timelines(every: Sequence[Timeline]) -> str:
         '<div id="detail" class="detail" role="region" aria-live="polite" aria-label="Selected">'
         "<p>Select a box to see what it is, how it was launched and what limits it.</p></div>"
         '<div id="hint" class="hint" aria-hidden="true" hidden></div>'
-        "<noscript><p>The timeline is drawn by a script of this page; the tables hold the same kernels.</p></noscript>"
+        '<p class="unscripted">The timeline is drawn by a script of this page; the tables hold the same kernels.</p>'
         "</section>"
     )
 

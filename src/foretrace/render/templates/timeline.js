@@ -245,10 +245,16 @@
   };
 
   function lookAt(timeline, box) {
-    const around = Math.max(timeline.length[box] * 4, 2000);
+    const around = Math.max(timeline.length[box], 1000);
+    look(timeline.start[box] - around, end(timeline, box) + around);
+  }
+
+  // the box with its launch, unless the work waited so long that the box would vanish beside it
+  function lookAtRoad(timeline, box) {
     const launch = timeline.launch[box];
-    const from = launch < 0 ? timeline.start[box] : Math.min(timeline.start[launch], timeline.start[box]);
-    look(from - around / 2, end(timeline, box) + around / 2);
+    const around = Math.max(timeline.length[box] * 2, 1000);
+    const near = launch >= 0 && end(timeline, box) - timeline.start[launch] < around * 10;
+    look((near ? timeline.start[launch] : timeline.start[box]) - around, end(timeline, box) + around);
   }
 
   // ---- choosing a box
@@ -256,17 +262,18 @@
   function select(timeline, box) {
     chosen = { timeline, box };
     const title = document.createElement("h3");
-    title.textContent = name(timeline, box);
+    title.textContent = label(timeline, box);
     const list = document.createElement("dl");
     const facts = timeline.facts[box] || [];
     const pairs = [["took", `${duration(timeline.length[box])}, from ${duration(timeline.start[box])} on`]];
     for (let i = 0; i < facts.length; i += 2) pairs.push([timeline.texts[facts[i]], timeline.texts[facts[i + 1]]]);
-    pairs.push(["on", timeline.lanes[timeline.lane[box]][0]]);
+    pairs.push(["on", timeline.lanes[timeline.lane[box]][0]], ["name", name(timeline, box)]);
     for (const [term, text] of pairs) {
       const dt = document.createElement("dt");
       const dd = document.createElement("dd");
       dt.textContent = term;
       dd.textContent = text;
+      if (term === "name") dd.className = "name";
       list.append(dt, dd);
     }
     detail.replaceChildren(title, list);
@@ -303,7 +310,7 @@
     const event = Number(found[2]);
     const box = timeline.byEvent.get(event) ?? timeline.byEvent.get(timeline.elsewhere[event]);
     if (box === undefined) return false;
-    lookAt(timeline, box);
+    lookAtRoad(timeline, box);
     select(timeline, box);
     document.getElementById("timeline").scrollIntoView();
     timeline.holder.focus({ preventScroll: true });
