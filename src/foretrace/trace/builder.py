@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class ColumnsBuilder:
         self._rows = 0
         self._pairs = Pairs()
         self._unfinished = 0
-        self._process_labels: dict[int | str, str] = {}
+        self._process_labels: defaultdict[int | str, dict[str, None]] = defaultdict(dict)  # texts in order, once each
         self._thread_names: dict[tuple[int | str, int | str], str] = {}
         self._collectives: dict[int, Collective] = {}
 
@@ -172,8 +173,7 @@ class ColumnsBuilder:
 
     def _add_metadata(self, event: Event, args: Args) -> None:
         if event.name in ("process_name", "process_labels"):
-            known = self._process_labels.get(event.pid, "")
-            self._process_labels[event.pid] = " ".join(filter(None, (known, visible(args.name or args.labels or ""))))
+            self._process_labels[event.pid][visible(args.name or args.labels or "")] = None
         elif event.name == "thread_name" and args.name:
             self._thread_names[event.pid, event.tid] = visible(args.name)
 
@@ -201,7 +201,7 @@ class ColumnsBuilder:
             columns=Columns(**columns),
             tables=self._tables(),
             flows=Flows(**flows),
-            process_labels=self._process_labels,
+            process_labels={process: " ".join(filter(None, texts)) for process, texts in self._process_labels.items()},
             thread_names=self._thread_names,
             collectives=self._collectives,
             notes=(*notes, *self._pairs.notes(), *self._timing_notes(lost)),

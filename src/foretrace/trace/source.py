@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.errors import InputError, TraceError
+from foretrace.errors import InputError, MissingDependencyError, TraceError
 from foretrace.trace.columns import Note
 from foretrace.trace.folder import only_trace_in
 from foretrace.trace.text import visible
@@ -88,8 +88,17 @@ def _fetch(url: str) -> tuple[bytes, str]:
             return bytes(file.read()), url
     except FileNotFoundError:
         raise InputError(f"nothing at `{url}`", hint="check the address") from None
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"cannot open `{url}`: {error}", hint="fsspec names the package a scheme needs") from error
+    except ImportError as error:
+        raise MissingDependencyError(f"cannot open `{url}`: {_line(error)}", hint="install what it names") from error
+    except Exception as error:  # every file system of fsspec raises errors of its own
+        raise InputError(
+            f"cannot open `{url}`: {_line(error)}", hint="check the address and the access to it"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _gunzip(packed: bytes, named: str, limit_bytes: int) -> tuple[bytes, tuple[Note, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +73,16 @@ def test_a_lost_timestamp_does_not_stretch_the_trace(tmp_path: Path) -> None:
     trace = read(tmp_path, *good, {"ph": "X", "cat": "kernel", "name": "k", "ts": 0, "dur": 5})
     assert trace.columns.start_ns.tolist() == [0, 1_000, 2_000, LOST]
     assert [(note.kind, note.count) for note in trace.notes] == [("lost-timestamps", 1)]
+
+
+def test_many_metadata_rows_take_no_time(tmp_path: Path) -> None:
+    """Two thirds of the events of some traces are metadata that repeats itself: each text is kept once."""
+    rows = [{"ph": "M", "name": "process_name", "args": {"name": "python"}}, {"ph": "M", "name": "process_labels"}]
+    rows[1]["args"] = {"labels": "CPU"}
+    begin = time.process_time()
+    trace = read(tmp_path, *(rows * 50_000), {"ph": "X", "name": "x", "ts": 1, "dur": 1})
+    assert trace.process_labels == {1: "python CPU"}
+    assert time.process_time() - begin < 10
 
 
 def test_the_display_unit_changes_nothing(tmp_path: Path) -> None:

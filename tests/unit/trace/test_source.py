@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from foretrace.errors import InputError, TraceError
+from foretrace.errors import InputError, MissingDependencyError, TraceError
 from foretrace.trace import read_trace, source
 from foretrace.trace.source import load, unpack
 
@@ -79,6 +79,29 @@ def test_a_url_that_cannot_be_opened_is_an_error_in_words(url: str) -> None:
     with pytest.raises(InputError) as raised:
         read_trace(url)
     assert url in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (RuntimeError("403\nforbidden"), InputError),
+        (KeyError(), InputError),
+        (ImportError("s3fs"), MissingDependencyError),
+    ],
+)
+def test_whatever_a_file_system_raises_becomes_one_line(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, expected: type[InputError]
+) -> None:
+    """Clients have errors of their own; a missing package is named."""
+
+    def refuse(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(fsspec, "open", refuse)
+    with pytest.raises(expected) as error:
+        read_trace("s3://bucket/trace.json")
+    assert error.value.message.startswith("cannot open `s3://bucket/trace.json`: ")
+    assert "\n" not in error.value.message
 
 
 def test_a_gzip_stream_cut_short_keeps_what_unpacks(tmp_path: Path) -> None:
