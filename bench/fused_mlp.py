@@ -14,13 +14,15 @@ import datetime
 import importlib
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -109,6 +111,7 @@ PEERS: dict[str, Callable[[str], Mlp]] = {
     "pointwise": partial(forced, path="pointwise"),
     "fused": partial(forced, path="fused"),
     "rows": partial(forced, path="rows"),
+    "rows_tma": partial(forced, path="rows_tma"),
 }
 
 
@@ -155,13 +158,37 @@ def contender(name: str, activation: str, shape: tuple[int, int, int], *, traini
     return found
 
 
-def names_for(shape: tuple[int, int, int], mode: str, without: Sequence[str]) -> list[str]:
+def names_for(shape: tuple[int, int, int], without: Sequence[str]) -> list[str]:
     """The contenders that mean something for a shape."""
     few = shape[0] <= FEW_ROWS
-    skipped = set(without) | ({"fused"} if few else {"rows"})
-    if mode == "training":
-        skipped.add("rows")
+    skipped = set(without) | ({"fused"} if few else {"rows", "rows_tma"})
     return [n for n in PEERS if n not in skipped]
+
+
+FIRST_CALL = """
+import time, torch
+from foretrace.fused import gated_mlp
+x = torch.randn(8192, 768, device="cuda", dtype=torch.bfloat16)
+gate, up, down = (torch.randn(s, device="cuda", dtype=torch.bfloat16) for s in ((3072, 768), (3072, 768), (768, 3072)))
+torch.nn.functional.linear(x, gate)
+torch.cuda.synchronize()
+start = time.perf_counter()
+gated_mlp(x, gate, up, down, activation="gelu_tanh")
+torch.cuda.synchronize()
+print(time.perf_counter() - start)
+"""
+
+
+def first_call_seconds() -> dict[str, float]:
+    """The first call of a new process at 8192 × 768 × 3072: with an empty Triton cache, then with the one it left."""
+    found = {}
+    with tempfile.TemporaryDirectory() as cache:
+        for name in ("cold", "warm"):
+            environment = {**os.environ, "TRITON_CACHE_DIR": cache}
+            command = [sys.executable, "-c", FIRST_CALL]
+            out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+            found[name] = round(float(out), 3)
+    return found
 
 
 def versions() -> dict[str, str]:
@@ -201,6 +228,8 @@ def main() -> None:
     parser.add_argument("--activation", default="gelu_tanh", choices=("gelu_tanh", "silu"))
     args = parser.parse_args()
     torch.manual_seed(0)
+    first = first_call_seconds()
+    print(f"first call: {first['cold']} s with a cold Triton cache, {first['warm']} s with a warm one")
     rows = []
     for text in args.shapes:
         rows_, dim, hidden = shape = tuple(map(int, text.split("x")))
@@ -209,7 +238,7 @@ def main() -> None:
             torch.compiler.reset()
             times = {
                 name: contender(name, args.activation, shape, training=training)
-                for name in names_for(shape, mode, args.without)
+                for name in names_for(shape, args.without)
             }
             choice = plan.choose(0, plan.bucket(rows_), dim, hidden, training, True, False, True)  # noqa: FBT003
             row = {"rows": rows_, "dim": dim, "hidden": hidden, "mode": mode, "path": choice.path, "why": choice.why}
@@ -221,12 +250,10 @@ def main() -> None:
                 "versions": versions(),
                 "command": " ".join(["python", *sys.argv]),
                 "activation": args.activation,
+                "first_call_seconds": first,
                 "rows": rows,
             }
             args.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    ratios = [r["times"]["eager"]["gpu_us"]["median"] / r["times"]["ours"]["gpu_us"]["median"] for r in rows if "eager" in r["times"]]
-    if ratios:
-        print(f"\nmedian ratio to eager in GPU time: {median(ratios):.2f}×")
 
 
 if __name__ == "__main__":

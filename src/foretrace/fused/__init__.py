@@ -9,5 +9,21 @@ from .activation import ACTIVATIONS
 from .functional import gated_mlp, geglu, glu, swiglu
 from .layers import GatedMLP, GeGLUMLP, SwiGLUMLP
 from .plan import Choice
+from .swap import Refused, Replaced, Swap, find, replace
 
-__all__ = ["ACTIVATIONS", "Choice", "GatedMLP", "GeGLUMLP", "SwiGLUMLP", "gated_mlp", "geglu", "glu", "swiglu"]
+__all__ = [
+    "ACTIVATIONS",
+    "Choice",
+    "GatedMLP",
+    "GeGLUMLP",
+    "Refused",
+    "Replaced",
+    "Swap",
+    "SwiGLUMLP",
+    "find",
+    "gated_mlp",
+    "geglu",
+    "glu",
+    "replace",
+    "swiglu",
+]

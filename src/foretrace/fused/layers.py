@@ -45,6 +45,15 @@ class GatedMLP(nn.Module):
         self.up_proj = nn.Linear(dim, hidden, bias=bias, device=device, dtype=dtype)
         self.down_proj = nn.Linear(hidden, dim, bias=bias, device=device, dtype=dtype)
 
+    @staticmethod
+    def around(gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str) -> GatedMLP:
+        """A layer that uses three linears as they are, parameters and all."""
+        layer = GatedMLP.__new__(GatedMLP)
+        nn.Module.__init__(layer)
+        layer.activation = canonical(activation)
+        layer.gate_proj, layer.up_proj, layer.down_proj = gate, up, down
+        return layer
+
     def forward(self, x: Tensor) -> Tensor:
         """``[..., dim]`` to ``[..., dim]``."""
         gate, up, down = self.gate_proj, self.up_proj, self.down_proj

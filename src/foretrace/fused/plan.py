@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .paths import Weights
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -58,12 +57,17 @@ def forced(path: str) -> Iterator[None]:
 def runs_kernels(tensors: list[Tensor]) -> bool:
     """Whether Triton can serve these tensors: one CUDA (or ROCm) device, one of bf16, fp16 and fp32 throughout."""
     first = tensors[0]
-    if not HAS_TRITON or not (first.is_cuda or (INTERPRETING and first.device.type == "cpu")):
+    if not HAS_TRITON or not (first.is_cuda or (first.device.type == "cpu" and interpreting())):
         return False
     dtype, device = first.dtype, first.device
     if dtype not in _KERNEL_DTYPES:
         return False
     return all([t.dtype == dtype and t.device == device for t in tensors])
+
+
+def interpreting() -> bool:
+    """Whether Triton interprets kernels on the CPU, as tests do without a GPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def unwatched(tensors: list[Tensor]) -> bool:

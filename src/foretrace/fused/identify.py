@@ -1,0 +1,131 @@
+"""What a module computes, found by trying: which of its linears are gate, up and down, and which activation it has.
+
+A module is believed to be a gated MLP only if it gives, in fp32 on the CPU, what the plain formula gives for random
+weights and for inputs near and far from zero. So a multiplier, a clamp, interleaved columns or an unknown activation
+cannot slip through, whatever the module and its children are called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from . import reference
+from .activation import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROWS = 4
+# exact and tanh GELU differ by up to 4.7e-4, fp32 sums of 16384 terms by about 1e-6
+_TOLERANCE = 2e-5
+# inputs of unit size reach the activations' bend, larger ones a clamp
+_SCALES = (1.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """A gated MLP's children by name: three linears, or one that holds gate and up (``gate == up``) and down."""
+
+    gate: str
+    up: str
+    down: str
+    activation: str
+
+    @property
+    def packed(self) -> bool:
+        """Whether one projection holds gate's rows and then up's."""
+        return self.gate == self.up
+
+
+def obstacle(module: nn.Module) -> str | None:
+    """Why ``module``, which has the children of a gated MLP, cannot be served; nothing if only trying can tell."""
+    for name, child in module.named_children():
+        if type(child) is not nn.Linear:
+            if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
+                return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
+            continue
+        if child._forward_hooks or child._forward_pre_hooks or child._backward_hooks:  # noqa: SLF001 - no public view
+            return f"`{name}` has hooks, which a fused call would skip"
+        if type(child.weight) not in (nn.Parameter, Tensor):
+            return f"`{name}` keeps its weight as {type(child.weight).__name__}, which the kernels cannot read"
+        if hasattr(child, "parametrizations"):
+            return f"`{name}` is parametrized"
+    own = [n for n, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]
+    return f"it has parameters of its own: {', '.join(own)}" if own else None
+
+
+def looks_gated(module: nn.Module) -> bool:
+    """Whether the children have a gated MLP's shapes or its usual names."""
+    names = {name for name, _ in module.named_children()}
+    if {"gate_proj", "up_proj", "down_proj"} <= names or {"gate_up_proj", "down_proj"} <= names:
+        return True
+    return next(_arrangements(module), None) is not None
+
+
+def roles_of(module: nn.Module) -> Roles | str:
+    """The roles of ``module``'s children, or the reason why it is no gated MLP that can be served."""
+    reason = obstacle(module)
+    if reason is not None:
+        return reason
+    linears = {n: c for n, c in module.named_children() if type(c) is nn.Linear}
+    dice = torch.Generator().manual_seed(0)
+    weights = {f"{n}.{p}": _random(t, dice) for n, c in linears.items() for p, t in c.named_parameters()}
+    first = next((arrangement for arrangement in _arrangements(module)), None)
+    if first is None:
+        return "its linears do not have a gated MLP's shapes"
+    dim = linears[first[0]].in_features
+    inputs = [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
+    try:
+        with torch.no_grad():
+            outputs = [torch.func.functional_call(module, weights, (x,)) for x in inputs]
+    except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
+        return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
+    for gate, up, down in _arrangements(module):
+        for activation in ACTIVATIONS:
+            roles = Roles(gate, up, down, activation)
+            if all(_agrees(_plain(x, weights, roles), y) for x, y in zip(inputs, outputs, strict=True)):
+                return roles
+    return "it does not compute down(act(gate(x)) * up(x)) for any activation known here"
+
+
+def _arrangements(module: nn.Module) -> Iterator[tuple[str, str, str]]:
+    """Every way in which the linears' shapes allow the roles."""
+    linears = {n: c for n, c in module.named_children() if type(c) is nn.Linear}
+    if len(linears) == 3:  # noqa: PLR2004 - gate, up, down
+        for gate, up, down in permutations(linears):
+            g, u, d = linears[gate], linears[up], linears[down]
+            if g.weight.shape == u.weight.shape == d.weight.shape[::-1]:
+                yield gate, up, down
+    elif len(linears) == 2:  # noqa: PLR2004 - both in one, down
+        for both, down in permutations(linears):
+            b, d = linears[both], linears[down]
+            if b.out_features == 2 * d.in_features and b.in_features == d.out_features:
+                yield both, both, down
+
+
+def _random(parameter: Tensor, dice: torch.Generator) -> Tensor:
+    fan_in = parameter.shape[-1] if parameter.ndim > 1 else 1
+    return torch.randn(parameter.shape, generator=dice) / fan_in**0.5
+
+
+def _plain(x: Tensor, weights: dict[str, Tensor], roles: Roles) -> Tensor:
+    def parts(name: str) -> tuple[Tensor, Tensor | None]:
+        return weights[f"{name}.weight"], weights.get(f"{name}.bias")
+
+    down, down_bias = parts(roles.down)
+    (gate, gate_bias), (up, up_bias) = parts(roles.gate), parts(roles.up)
+    if roles.packed:
+        gate, up = gate.chunk(2)
+        gate_bias, up_bias = gate_bias.chunk(2) if gate_bias is not None else (None, None)
+    return reference.gated_mlp(x, gate, up, down, gate_bias, up_bias, down_bias, activation=roles.activation)
+
+
+def _agrees(expected: Tensor, found: object) -> bool:
+    if not isinstance(found, Tensor) or found.shape != expected.shape:
+        return False
+    return bool((found.float() - expected).norm() <= _TOLERANCE * expected.norm())

@@ -1,0 +1,94 @@
+"""Measure the paths at given shapes on this machine's GPU and write the table that ``plan`` reads."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from foretrace.fused import plan
+from foretrace.fused.functional import gated_mlp
+
+from . import measure, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from torch import Tensor
+
+SHAPES = (
+    (1, 768, 3072),
+    (16, 768, 3072),
+    (64, 768, 3072),
+    (256, 768, 3072),
+    (2048, 768, 3072),
+    (8192, 768, 3072),
+    (1, 2048, 16384),
+    (16, 2048, 16384),
+    (64, 2048, 16384),
+    (256, 2048, 16384),
+    (8192, 2304, 9216),
+    (8192, 2048, 16384),
+    (8192, 4096, 14336),
+)
+_SETS = 3
+_FEW_ROWS = 64
+
+
+def tune(
+    folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, command: str = "foretrace tune"
+) -> Path:
+    """Time every path at every (rows, dim, hidden), in bf16, and write this device's table into ``folder``.
+
+    Raises:
+        RuntimeError: No CUDA device.
+    """
+    if not torch.cuda.is_available():
+        msg = "tuning needs a CUDA device"
+        raise RuntimeError(msg)
+    rows = [row for shape in shapes for row in _measure(*shape)]
+    content = {
+        "device": torch.cuda.get_device_name(),
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
+        "command": command,
+        "rows": rows,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / table.file_name(torch.cuda.get_device_name())
+    lines = json.dumps(content, ensure_ascii=False).replace('{"mode"', '\n  {"mode"')
+    path.write_text(lines + "\n", encoding="utf-8")
+    return path
+
+
+def _measure(rows: int, dim: int, hidden: int) -> list[dict[str, Any]]:
+    found = []
+    hopper = torch.cuda.get_device_capability()[0] == 9  # noqa: PLR2004 - wgmma
+    for mode in ("forward",) if rows <= _FEW_ROWS else ("forward", "training"):
+        paths = ["pointwise"]
+        if rows <= _FEW_ROWS:
+            paths += ["rows", "rows_tma"] if hopper else ["rows"]
+        elif hopper:
+            paths.append("fused")
+        sets = _data(rows, dim, hidden, training=mode == "training")
+        us = {path: measure.middle(measure.kernel_times(partial(_step, path, sets))) for path in paths}
+        found.append({"mode": mode, "rows": rows, "dim": dim, "hidden": hidden, "us": us})
+    return found
+
+
+def _data(rows: int, dim: int, hidden: int, *, training: bool) -> list[list[Tensor]]:
+    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
+    shapes = (((rows, dim), 1), ((hidden, dim), dim), ((hidden, dim), dim), ((dim, hidden), hidden))
+    return [[(make(s) / n**0.5).requires_grad_(training) for s, n in shapes] for _ in range(_SETS)]
+
+
+def _step(path: str, sets: list[list[Tensor]], i: int) -> None:
+    tensors = sets[i % _SETS]
+    with plan.forced(path):
+        y = gated_mlp(*tensors, activation="gelu_tanh")
+        if y.requires_grad:
+            torch.autograd.grad(y, tensors, y.detach())
