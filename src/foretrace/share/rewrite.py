@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from foretrace.trace.builder import ColumnsBuilder
-from foretrace.trace.decode import CHUNK_BYTES, between_events, decode
+from foretrace.trace.decode import between_events, decode
 from foretrace.trace.identify import no_events, refuse_known_formats
 from foretrace.trace.mend import mend_texts
 from foretrace.trace.repair import salvage, salvage_head
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Piece = Callable[[bytes], bytes]
 
+_PIECE_BYTES = 1 << 17
 _FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT = [(field.name, field.encode_name) for field in msgspec.structs.fields(Event)]
 _ARGS = [(field.name, field.encode_name) for field in msgspec.structs.fields(Args)]
@@ -129,7 +130,7 @@ class _Rewriter:
         first = None if _is_list(data) else _FIRST_EVENT.search(data)
         at = first.end() if first else data.index(b"[") + 1
         end = len(data) if sound_until is None else sound_until
-        while end - at > 2 * CHUNK_BYTES:
+        while end - at > 2 * _PIECE_BYTES:
             cut = self._cut(at)
             if cut is None or cut >= end:
                 break
@@ -143,16 +144,16 @@ class _Rewriter:
 
     def _cut(self, at: int) -> int | None:
         """The next place between two events, a piece or more after ``at``."""
-        for limit in range(at + CHUNK_BYTES, len(self._data) + CHUNK_BYTES, CHUNK_BYTES):
+        for limit in range(at + _PIECE_BYTES, len(self._data) + _PIECE_BYTES, _PIECE_BYTES):
             cut = between_events(self._data, at, limit)
-            if cut is not None:
+            if cut is not None and _parses(self._data[at:cut]):  # and so lies in no text
                 return cut
         return None
 
     def _mend(self, at: int) -> None:
         """The events of the malformed rest, as `foretrace.trace.repair` reads them."""
-        while at + CHUNK_BYTES < len(self._data):
-            cut = between_events(self._data, at, at + CHUNK_BYTES)
+        while at + _PIECE_BYTES < len(self._data):
+            cut = between_events(self._data, at, at + _PIECE_BYTES)
             piece = None if cut is None else _mended(self._data[at:cut])
             if cut is None or piece is None:
                 break
@@ -182,6 +183,14 @@ def _events_of(rest: bytes, *, is_list: bool) -> bytes:
     if is_list:
         return b",".join(map(bytes, _decode_events(b"[" + rest)))
     return bytes(_decode_object(b'{"traceEvents":[' + rest)["traceEvents"]).strip()[1:-1]
+
+
+def _parses(piece: bytes) -> bool:
+    try:
+        _decode_events(b"[" + piece + b"]")
+    except MALFORMED:
+        return False
+    return True
 
 
 def _mended(piece: bytes) -> bytes | None:

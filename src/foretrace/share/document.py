@@ -1,0 +1,66 @@
+"""What ``foretrace share`` tells a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from foretrace.readings import Column
+from foretrace.report.document import Block, Document, Headline, Item, Listing, Note, Sentence, Table
+from foretrace.share.redact import removed
+from foretrace.units import plural, size
+
+if TYPE_CHECKING:
+    from foretrace.share.shared import Share
+
+_COLUMNS = (
+    Column("path", "file"),
+    Column("status", "status"),
+    Column("size_bytes", "size", "bytes"),
+    Column("sentence", "in one sentence"),
+)
+
+
+def document(result: Share) -> Document:
+    """The bucket, what was sent, what was removed, and the links."""
+    blocks: list[Block] = [
+        Headline(f"{result.bucket} · {'private' if result.private else 'public'} · {_counted(result)}"),
+        Sentence(_sentence(result)),
+    ]
+    blocks += [Note(f"{file.path}: {note}") for file in result.files for note in file.notes]
+    blocks.append(Table(_COLUMNS, [_row(file.path, result) for file in result.files], folds=True))
+    links = [file for file in result.files if file.perfetto]
+    if links and not result.dry_run:
+        blocks.append(Listing("Open in Perfetto", tuple(Item(file.path, file.perfetto) for file in links)))
+    if result.private:
+        blocks.append(
+            Note(
+                "private: Perfetto's page cannot log in, so these links open for nobody;"
+                f" `foretrace open hf://buckets/{result.bucket}/FILE` opens one for those who may read it"
+            )
+        )
+    return Document(tuple(blocks))
+
+
+def _row(path: str, result: Share) -> dict[str, object]:
+    file = next(file for file in result.files if file.path == path)
+    return {"path": file.path, "status": file.status, "size_bytes": file.size_bytes, "sentence": file.sentence}
+
+
+def _counted(result: Share) -> str:
+    traces = [file for file in result.files if file.kind == "trace"]
+    return plural(len(traces), "trace")
+
+
+def _sentence(result: Share) -> str:
+    sent = [file for file in result.files if file.status in ("new", "changed")]
+    n_bytes = size(sum(file.size_bytes or 0 for file in sent))
+    verb = "would be sent" if result.dry_run else "sent"
+    made = ""
+    if result.created:
+        made = "The bucket would be made. " if result.dry_run else "The bucket was made. "
+    what = f"{plural(len(sent), 'file')} {verb} ({n_bytes})" if sent else f"Nothing {verb}"
+    counts = Counter(file.status for file in result.files)
+    rest = [f"{counts[status]} {status}" for status in ("unchanged", "failed") if counts[status]]
+    hidden = f"Removed before: {removed(result.removed)}." if result.redacted else "Nothing was removed from them."
+    return f"{made}{', '.join([what, *rest])}. {hidden}"
