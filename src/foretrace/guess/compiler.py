@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from foretrace.guess.record import described
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -67,12 +69,14 @@ class Compiler:
         reason = getattr(graph, "compile_subgraph_reason", None)
         if reason is not None and reason.graph_break:
             self._breaks[self.made] = _break(reason)
+        replayed = bool((patches or {}).get("triton.cudagraphs"))
         with self._paused():
-            return fusion.compile_graph(graph, inputs, partial(self._inner, self.made), patches)
+            return fusion.compile_graph(graph, inputs, partial(self._inner, self.made, replayed), patches)
 
     def _inner(
         self,
         number: int,
+        replayed: bool,  # noqa: FBT001 - bound by `partial`
         graph: torch.fx.GraphModule,
         inputs: Sequence[Any],
         **options: Any,  # noqa: ANN401 - Inductor's
@@ -82,6 +86,8 @@ class Compiler:
         runnable = copy.deepcopy(graph)
         with self._paused():
             launched = fusion.decide(graph, inputs, self.device, options)
+        if replayed:
+            launched = [*_copied_inputs(inputs, options.get("static_input_idxs", ())), *launched]
         return _boxed(partial(self._call, number, runnable, launched))
 
     def _call(
@@ -105,6 +111,14 @@ class Compiler:
             yield
         finally:
             recorder.paused = before
+
+
+def _copied_inputs(inputs: Sequence[Any], static: Sequence[int]) -> list[Call]:
+    """Before a CUDA graph is replayed its inputs are copied to where it was recorded, in one launch."""
+    moving = [t for i, t in enumerate(inputs) if i not in static and isinstance(t, torch.Tensor) and t.dim()]
+    if not moving:
+        return []
+    return [described("aten::_foreach_copy_", [moving, moving, False], None, "forward")]
 
 
 def _boxed(call: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:

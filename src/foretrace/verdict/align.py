@@ -30,6 +30,7 @@ class Match:
 
 
 _CLASS, _OP, _SHAPES, _MODULE = 4, 3, 3, 2
+_TEMPLATES = frozenset({"gemm", "conv", "attention"})
 _MOST_CELLS = 4_000_000
 """Above this many comparisons (2,000 × 2,000 kernels, a few seconds) kernels are paired in the order of their class."""
 
@@ -60,7 +61,7 @@ def _with_moved(pairs: Sequence[Pair], guessed: Sequence[GuessedKernel], seen: S
             left_over.remove(other)
     taken = set(moved.values())
     return [
-        Match(i, moved[i], moved=True) if i in moved and j is None else Match(i, j)  # type: ignore[index]
+        Match(i, moved[i], moved=True) if i in moved and j is None else Match(i, j)
         for i, j in pairs
         if i is not None or j not in taken
     ]
@@ -81,14 +82,14 @@ def ops_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
         return _working(guess.fused_ops) == _working(seen.identity.fused_ops)
     if guess.op is None or seen.op is None or guess.fused_ops:
         return None
-    if seen.identity.fused_ops:
-        return False
+    if seen.identity.fused_ops:  # a template lists the GEMM that it stands for
+        return guess.op_class in _TEMPLATES and base(guess.op) in map(base, seen.identity.fused_ops)
     return base(guess.op) == base(seen.op) if "::" in seen.op else None
 
 
 def shapes_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
     """Whether the guessed sizes are those of the op's first tensors; an ``out=`` may follow. ``None`` when unsaid."""
-    if not guess.shapes or seen.shapes is None or not ops_agree(guess, seen) or guess.fused_ops:
+    if not guess.shapes or seen.shapes is None or not guess.op or not seen.op or base(guess.op) != base(seen.op):
         return None
     return seen.shapes[: len(guess.shapes)] == guess.shapes
 
