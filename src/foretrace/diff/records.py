@@ -25,7 +25,7 @@ class Side:
         path: Its file.
         label: What people call it: its variant, or what sets its file name apart.
         device, torch, world_size: As the file says, or ``None``.
-        steps: Steps that are counted.
+        steps: Steps that are counted; 0 where the trace has none and is compared as a whole.
         left_out: Names of the first steps that are not.
         left_out_why: The reason.
         compile_log: What ``torch.compile`` logged, where a log lies beside the trace.

@@ -43,9 +43,14 @@ def signed_percent(ratio: float) -> str:
 
 
 def _verdict(steps: Steps, why_not: Sequence[str], sides: tuple[Side, Side], *, judged: bool) -> str:
-    if steps.before_ns is None or steps.after_ns is None or not (steps.before_ns or steps.after_ns):
-        return f"{_not_comparable(why_not, judged=judged)}Neither run has GPU work to compare."
-    times = f"{duration_pair(steps.before_ns, steps.after_ns)} a step"
+    per = "a step" if any(side.steps for side in sides) else "in all"
+    if not (steps.before_ns or steps.after_ns):
+        wall = duration_pair(steps.before_wall_ns or 0.0, steps.after_wall_ns or 0.0)
+        return (
+            f"{_not_comparable(why_not, judged=judged)}Neither run has GPU work to compare; on the host it is "
+            f"{wall} {per}, without a verdict."
+        )
+    times = f"{duration_pair(steps.before_ns or 0.0, steps.after_ns or 0.0)} {per}"
     if steps.ratio is not None:
         times += f" ({signed_percent(steps.ratio)})"
     if not judged:
@@ -67,8 +72,10 @@ def _why_inconclusive(steps: Steps, sides: tuple[Side, Side]) -> str:
     floor = f"{100 * steps.floor:g} %"
     if steps.interval is not None and max(steps.interval[1], 1 / steps.interval[0]) <= 1 + steps.floor:
         return f"within the {floor} by which two runs differ anyway"
-    if min(side.steps for side in sides) < FEWEST_STEPS:
-        fewest = min(side.steps for side in sides)
+    fewest = min(side.steps for side in sides)
+    if not fewest:
+        return "and a trace without steps has no spread to judge by"
+    if fewest < FEWEST_STEPS:
         return f"and {plural(fewest, 'step')} a side cannot tell ({FEWEST_STEPS} could)"
     return f"not clearly more than the {floor} by which two runs differ anyway"
 

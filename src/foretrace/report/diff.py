@@ -67,6 +67,8 @@ def _table(found: Diff) -> Table:
 
 def _title(found: Diff) -> str:
     counts = (found.before.steps, found.after.steps)
+    if max(counts) == 0:
+        return "On the GPU, over the whole trace"
     if max(counts) == 1:
         return "On the GPU, in one step"
     medians = f"{counts[0]}" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]}"

@@ -32,7 +32,10 @@ def recorded() -> Callable[[str], Run]:
 
 @pytest.fixture
 def built(tmp_path: Path) -> Callable[..., Run]:
-    """Steps as `events_of` takes them, more top-level keys, ``env`` for the file beside → their checked run."""
+    """Steps as `events_of` takes them → their checked run.
+
+    ``env`` is written beside the trace, ``marks=False`` leaves the steps' annotations out, more keys go to the header.
+    """
     count = iter(range(1_000_000))
 
     def build(
@@ -40,6 +43,7 @@ def built(tmp_path: Path) -> Callable[..., Run]:
         *,
         device: str | None = "NVIDIA H200",
         env: dict[str, Any] | None = None,
+        marks: bool = True,
         **metadata: Any,
     ) -> Run:
         name = f"run_{next(count)}"
@@ -48,7 +52,10 @@ def built(tmp_path: Path) -> Callable[..., Run]:
         path = tmp_path / f"{name}.json"
         from steps import events_of  # noqa: PLC0415 - found through the line above
 
-        path.write_text(json.dumps({**metadata, "traceEvents": events_of(steps)}))
+        events = events_of(steps)
+        if not marks:
+            events = [event for event in events if event["cat"] != "user_annotation"]
+        path.write_text(json.dumps({**metadata, "traceEvents": events}))
         if env is not None:
             (tmp_path / f"{name}.env.json").write_text(json.dumps(env))
         run = read(path)

@@ -90,3 +90,28 @@ def test_a_gpu_run_against_a_cpu_run(built: Build) -> None:
     """One side has no GPU activity at all."""
     found = diff(built([[]]), built(_gemm(256, FAST)))
     assert found.why_not == ("the after-run works on a GPU, the before-run has no GPU activity",)
+
+
+def test_steps_against_a_whole_trace(built: Build) -> None:
+    """A time a step and a time in all are not compared."""
+    whole = built([_gemm(256, FAST)[0]], marks=False)
+    found = diff(built(_gemm(256, FAST)), whole)
+    assert found.why_not == ("the before-run is divided into steps, the after-run is not",)
+    assert (found.before.steps, found.after.steps) == (5, 0)
+
+
+def test_two_whole_traces_are_compared_without_a_verdict(built: Build) -> None:
+    """Without steps there is no spread: the figures stand, and the sentence says why there is no more."""
+    found = diff(built([_gemm(256, FAST)[0]], marks=False), built([_gemm(256, SLOW)[0]], marks=False))
+    assert found.comparable
+    assert found.sentence.startswith(
+        "Inconclusive on the GPU: 20.0 → 50.0 µs in all (+150 %), and a trace without steps has no spread to judge by."
+    )
+
+
+def test_two_cpu_runs_have_nothing_to_judge(built: Build) -> None:
+    """No GPU work on either side: wall times are told, without a verdict."""
+    found = diff(built([[]] * 3), built([[]] * 3))
+    assert found.sentence == (
+        "Neither run has GPU work to compare; on the host it is 5.00 → 5.00 µs a step, without a verdict."
+    )
