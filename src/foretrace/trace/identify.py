@@ -58,6 +58,8 @@ def no_events(source: Source) -> TraceError:
         for keys, what, hint in _OBJECTS:
             if keys <= root.keys():
                 return TraceError(f"{named} is {what}, not a profiler trace", hint=hint)
+        if "traceEvents" in root:
+            return TraceError(f"{named} is no profiler trace: its `traceEvents` is no list", hint=EXPORT_HINT)
         found = ", ".join(f"`{key}`" for key in list(root)[:5]) or "nothing"
         return TraceError(f"{named} is JSON without `traceEvents` (it has {found})", hint=EXPORT_HINT)
     return TraceError(f"{named} is JSON without `traceEvents`", hint=EXPORT_HINT)

@@ -36,7 +36,7 @@ _SPACE = b" \t\r\n"
 _HEAD_BYTES = 1 << 12
 _WRITERS = (re.compile(rb'\{\s*+"schemaVersion"\s*+:'), re.compile(rb'"traceEvents"\s*+:\s*+\['))
 
-UNREADABLE, HEADER = "unreadable-events", "unreadable-header"
+UNREADABLE, HEADER, BRACKETS, TRAILING = "unreadable-events", "unreadable-header", "brackets", "trailing"
 _SAID = {
     mend.CONTROL: ("text", "with raw control characters, shown as escapes"),
     mend.UTF8: ("piece", "with bytes that are no UTF-8, shown as U+FFFD"),
@@ -48,6 +48,8 @@ _SAID = {
     lenient.WRONG_TYPE: ("value", "of another type than expected, unknown"),
     lenient.AS_TEXT: ("number", "written as text, read as numbers"),
     UNREADABLE: ("event", "that cannot be read, skipped"),
+    BRACKETS: ("bracket", "between events, passed over"),
+    TRAILING: ("part", "after the end of the trace, left out"),
     HEADER: ("part", "of the file's header that cannot be read, unknown"),
 }
 _HARMLESS = {lenient.AS_TEXT}
@@ -175,6 +177,10 @@ class _Salvage:
         end = separator.end() if separator else at
         if self.data[end : end + 1] != b"]":
             return end
+        after = _SEPARATOR.match(self.data, end + 1)
+        if after and self._begins.match(self.data, after.end()):
+            self.counts[BRACKETS] += 1
+            return after.end()
         self.closed = True
         self.counts[mend.COMMAS] += b"," in self.data[max(at - 1, 0) : end]
         return end + 1
@@ -224,7 +230,10 @@ class _Salvage:
         rest = self.data[at:].strip(_SPACE)
         if not self.data[:_HEAD_BYTES].lstrip(_SPACE).startswith(b"["):
             self.closed = self.closed and rest.endswith(b"}")
-        return _metadata(b"{" + rest.lstrip(b"," + _SPACE), self.counts) if rest.startswith(b",") else {}
+        if rest.startswith(b","):
+            return _metadata(b"{" + rest.lstrip(b"," + _SPACE), self.counts)
+        self.counts[TRAILING] += rest not in (b"", b"}")
+        return {}
 
     def notes(self) -> list[Note]:
         """One note for each kind of repair, the cut first."""
@@ -248,7 +257,7 @@ def _boundaries(data: bytes, start: int) -> tuple[re.Pattern[bytes], re.Pattern[
     first = _FIRST_KEY.match(data, start)
     keys = mend.KEYS if first is None else rb"(?:" + mend.KEYS + rb"|" + re.escape(first.group(1)) + rb")"
     begins = rb'\{\s*+"?' + keys + rb'"?\s*+:'
-    after = (begins, rb"\{[^{}:]{0,40}+\Z", rb'\]\s*+(?:,\s*+"|\}|\Z)', rb"\Z")
+    after = (begins, rb"\{[^{}:]{0,40}+\Z", rb"\]", rb"\Z")
     return re.compile(begins), re.compile(rb"\}(?=\s*+,?+\s*+(?:" + rb"|".join(after) + rb"))")
 
 

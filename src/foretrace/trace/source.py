@@ -16,6 +16,7 @@ from foretrace.trace.text import visible
 from foretrace.units import size
 
 GZIP_MAGIC, ZIP_MAGIC, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 DEFAULT_LIMIT_BYTES = 32 << 30
 """Decompressed size above which a file is refused: ten times the largest trace in public reports."""
 
@@ -52,6 +53,8 @@ def load(path: str | Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Source:
     if not packed:
         raise TraceError(f"`{named}` is empty", hint=EXPORT_HINT)
     data, notes = unpack(packed, named, limit_bytes)
+    if data.startswith(UTF16_BOMS):  # what PowerShell's > makes of a text
+        data = data.decode("utf-16", "replace").encode()
     return Source(named, data.removeprefix(BOM), notes)
 
 

@@ -27,6 +27,7 @@ EXECUTION_TRACE = {"schema": "1.1.1", "pid": 1, "time": "t", "start_ts": 1, "nod
         (b"SQLite format 3\x00", "is an SQLite database"),
         (b'{"cells": [], "nbformat": 4}', "is a Jupyter notebook"),
         (b'{"a": 1, "b": 2}', r"is JSON without `traceEvents` \(it has `a`, `b`\)"),
+        (b'{"traceEvents": null}', "its `traceEvents` is no list"),
         (b"[1, 2, 3]", "is JSON without `traceEvents`"),
         (b'"text"', "is JSON without `traceEvents`"),
         (b"[" * 100_000, "no JSON with `traceEvents`"),

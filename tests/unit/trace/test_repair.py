@@ -174,6 +174,21 @@ def test_a_root_list_needs_no_brace(tmp_path: Path) -> None:
     assert repairs(trace) == {"commas": 1}
 
 
+def test_a_bracket_between_events_does_not_end_them(tmp_path: Path) -> None:
+    """What follows it is read."""
+    trace = read(tmp_path, HEAD + GOOD + b"]," + GOOD + b"]}")
+    assert names(trace) == ["aten::mm"] * 2
+    assert repairs(trace) == {"brackets": 1}
+
+
+@pytest.mark.parametrize("more", [b"[" + GOOD + b"]", b"x", b"]]"])
+def test_what_follows_the_trace_is_said_to_be_left_out(tmp_path: Path, more: bytes) -> None:
+    """Never dropped without a word."""
+    trace = read(tmp_path, b"[" + GOOD + b"]" + more)
+    assert names(trace) == ["aten::mm"]
+    assert repairs(trace) == {"trailing": 1}
+
+
 def test_a_windows_path_in_the_metadata_spoils_neither_end(tmp_path: Path) -> None:
     """Header before and after the events with unescaped paths: events strict, metadata mended, base kept."""
     text = rb'{"baseTimeNanoseconds":5000,"where":"C:\users\x","traceEvents":[' + GOOD + rb'],"traceName":"D:\t.json"}'
