@@ -104,8 +104,8 @@ class ColumnsBuilder:
         args = [event.args or NO_ARGS for event in slices]
         category, name, process, thread = self._interned(slices)
         lengths = durations([event.dur for event in slices])
-        instants = len(slices) - [event.ph for event in slices].count("X")
-        self._unfinished += int((lengths == NONE).sum()) - instants
+        is_slice = np.array([event.ph == "X" for event in slices])
+        self._unfinished += int((is_slice & (lengths == NONE)).sum())
         chunk: dict[str, NDArray[Any]] = {
             "index": np.array(index, dtype=np.int64),
             "category": category,
