@@ -11,6 +11,7 @@ from foretrace.render.html import escaped, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from foretrace.report.page import Part, Point, Roofline
 
@@ -38,8 +39,8 @@ class _Axes:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * math.log(value / low) / math.log(high / low)
 
 
-def roofline_plot(roofline: Roofline) -> str:
-    """FLOP/s over FLOPs a byte, both logarithmic; points lead to their kernels."""
+def roofline_plot(roofline: Roofline, drawn: AbstractSet[int]) -> str:
+    """FLOP/s over FLOPs a byte, both logarithmic; points lead to their kernels where those are ``drawn`` events."""
     ridges = [peak / roofline.bytes_per_s for _, peak in roofline.roofs]
     axes = _Axes(
         _decades([*(point.intensity for point in roofline.points), *ridges, *(3 * ridge for ridge in ridges)]),
@@ -49,7 +50,7 @@ def roofline_plot(roofline: Roofline) -> str:
     parts = [
         *_grid(axes),
         *_roofs(roofline, axes),
-        *(_point(point, axes.x(point.intensity), axes.y(point.flops_per_s)) for point in largest_first),
+        *(_point(point, axes, linked=point.event in drawn) for point in largest_first),
     ]
     title = f"Roofline of {roofline.device}: {units.plural(len(roofline.points), 'kernel')}"
     box = f"0 0 {_WIDTH} {_HEIGHT}"
@@ -128,11 +129,12 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return tag("text", escaped(text), x=x, y=y, text_anchor=anchor)
 
 
-def _point(point: Point, x: float, y: float) -> str:
+def _point(point: Point, axes: _Axes, *, linked: bool) -> str:
     radius = _SMALLEST + (_LARGEST - _SMALLEST) * math.sqrt(point.share)
     said = (
         f"{point.label}{f' ({point.op})' if point.op else ''}: {units.flop_rate(point.flops_per_s, _SECOND_NS)} at "
         f"{units.significant(point.intensity)} FLOP/B, {point.bound}, {units.percent(point.share, 1)} of kernel time"
     )
+    x, y = axes.x(point.intensity), axes.y(point.flops_per_s)
     circle = tag("circle", f"<title>{escaped(said)}</title>", cx=x, cy=y, r=radius, class_=point.bound)
-    return tag("a", circle, href=f"#event-{point.event}", aria_label=said)
+    return tag("a", circle, href=f"#event-{point.event}", aria_label=said) if linked else circle

@@ -114,7 +114,7 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
     if not columns:
         return f"{tag('p', caption) if caption else ''}{more}"
     head = "".join(
-        tag("th", _sorter(column.header), scope="col", class_=None if column.unit == "text" else "number")
+        tag("th", escaped(column.header), scope="col", class_=None if column.unit == "text" else "number")
         for column in columns
     )
     rows = "".join(
@@ -131,10 +131,6 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
             'autocomplete="off" spellcheck="false"></label> <output class="more" aria-live="polite"></output>'
         )
     return tag("div", f"{field}{scroller}{more}", class_="table")
-
-
-def _sorter(header: str) -> str:
-    return tag("button", escaped(header), type="button") if header else ""
 
 
 def _cell(row: Mapping[str, Any], key: str, unit: Any, drawn: frozenset[int], *, first: bool) -> str:  # noqa: ANN401 - a `Unit`
@@ -161,7 +157,7 @@ def _sections(page: Page, drawn: frozenset[int]) -> list[tuple[str, str, str]]:
         without = page.roofline.without
         rest = f" {units.plural(without, 'kernel')} without known FLOPs and bytes cannot be placed." if without else ""
         about = f"Each point is a kernel, as large as its share of the time; the nearer to the roof the better.{rest}"
-        found.append(("roofline", "Roofline", f"{tag('p', escaped(about))}{roofline_plot(page.roofline)}"))
+        found.append(("roofline", "Roofline", f"{tag('p', escaped(about))}{roofline_plot(page.roofline, drawn)}"))
     if page.idle:
         about = "From the first GPU event to the last: busy, or idle and why."
         found.append(("idle", "Busy and idle", f"{tag('p', about)}{idle_bar(page.idle)}"))

@@ -119,15 +119,16 @@ def page_of(run: Run, answers: Sequence[Answer], *, told: bool = False) -> Page:
         answers: Those whose evidence leads to the timeline.
         told: Whether the document tells them in full already.
     """
-    table = _kernels(run)
+    table, roofline = _kernels(run), _roofline(run)
     rows = [*(row for answer in answers for row in answer.evidence), *(table.rows if table else ())]
-    drawn = timeline(run, [row["event"] for row in rows if isinstance(row.get("event"), int)])
+    events = [row["event"] for row in rows if isinstance(row.get("event"), int)]
+    drawn = timeline(run, [*events, *(point.event for point in roofline.points)] if roofline else events)
     period, what = _typical_period(run)
     return Page(
         source=PurePath(run.trace.path).name,
         timelines=(drawn,) if drawn else (),
         kernels=table,
-        roofline=_roofline(run),
+        roofline=roofline,
         idle=_idle(run),
         chains=_chains(run, period),
         chains_of=what,

@@ -42,8 +42,11 @@ for (const box of document.querySelectorAll(".table")) {
     return typeof a === "number" ? 1 : -1; // unknown figures are the smallest
   };
   heads.forEach((head, column) => {
-    const button = head.querySelector("button");
-    if (!button) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    if (!button.textContent) return;
+    head.append(button);
     button.addEventListener("click", () => {
       // figures are wanted largest first, texts from A; the third click brings back the first order
       const ways = head.classList.contains("number") ? ["descending", "ascending"] : ["ascending", "descending"];

@@ -10,7 +10,7 @@
 
   const whole = Math.max(...timelines.map((timeline) => timeline.span));
   const view = { from: 0, to: whole };
-  let chosen = null; // {timeline, box}
+  let chosen = null; // {timeline, box, time}
   let pending = false;
   let colours = {};
 
@@ -259,8 +259,9 @@
 
   // ---- choosing a box
 
-  function select(timeline, box) {
-    chosen = { timeline, box };
+  // time: where in a long box the walk up and down goes on; its middle unless given
+  function select(timeline, box, time = timeline.start[box] + timeline.length[box] / 2) {
+    chosen = { timeline, box, time };
     const title = document.createElement("h3");
     title.textContent = label(timeline, box);
     const list = document.createElement("dl");
@@ -294,13 +295,13 @@
     draw();
   }
 
-  function show(timeline, box) {
+  function show(timeline, box, time) {
     if (timeline.start[box] > view.to || end(timeline, box) < view.from) {
       const middle = timeline.start[box] + timeline.length[box] / 2;
       const half = (view.to - view.from) / 2;
       look(middle - half, middle + half);
     }
-    select(timeline, box);
+    select(timeline, box, time);
   }
 
   function follow(hash) {
@@ -340,9 +341,9 @@
       if (box !== undefined) show(timeline, box);
       return;
     }
-    const time = timeline.start[chosen.box] + timeline.length[chosen.box] / 2;
+    const { time } = chosen;
     for (let next = row + down; next >= 0 && next < timeline.rows.length; next += down) {
-      if (timeline.rows[next].boxes.length) return void show(timeline, nearest(timeline, next, time));
+      if (timeline.rows[next].boxes.length) return void show(timeline, nearest(timeline, next, time), time);
     }
   }
 
