@@ -196,3 +196,10 @@ def test_every_pair_works_both_ways(before: str, after: str) -> None:
     assert there.steps.before_ns == back.steps.after_ns
     assert {there.steps.verdict, back.steps.verdict} in ({"faster", "slower"}, {"inconclusive"})
     assert there.cpu_ops.added == back.cpu_ops.removed
+
+
+def test_compiled_regions_are_counted_by_their_id() -> None:
+    """Each step of the recompiling run has a region of its own; the compiled run has one region three times."""
+    found = _diff("mlp_recompiles", COMPILED)
+    assert found.before.compiled_calls == {"0/3": 1, "0/4": 1, "0/5": 1}
+    assert found.after.compiled_calls == {"0/0": 3}

@@ -108,6 +108,7 @@ def _side(run: Run, part: Counted, label: str) -> Side:
         left_out_why=part.why,
         trials=part.trials,
         trial_ns=part.trial_ns,
+        compiled_calls=host.compiled_calls(part.run),
         compile_log=compile_log.beside(run.trace.path),
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
+_COMPILED = "Torch-Compiled Region: "
 _LAUNCHING = (Call.LAUNCH, Call.GRAPH, Call.COPY, Call.SET)
 
 
@@ -68,6 +69,17 @@ def launch_calls(before: Run, after: Run) -> tuple[Count, ...]:
 def syncs(before: Run, after: Run) -> tuple[Count, ...]:
     """Calls that hold the CPU until the GPU has come so far."""
     return _together(_calls(before, (Call.WAIT,)), _calls(after, (Call.WAIT,)))
+
+
+def compiled_calls(run: Run) -> dict[str, int]:
+    """Compile id (``0/1``) of every compiled region that ran in the run's steps → how often in all."""
+    names = run.trace.tables.name
+    codes = [code for code, name in enumerate(names) if name.startswith(_COMPILED)]
+    slices = np.flatnonzero(np.isin(run.trace.columns.name[run.host.row], codes) & (step_of(run) >= 0))
+    found, counts = np.unique(run.trace.columns.name[run.host.row[slices]], return_counts=True)
+    return {
+        names[code].removeprefix(_COMPILED): count for code, count in zip(found.tolist(), counts.tolist(), strict=True)
+    }
 
 
 def regions(before: Run, after: Run) -> tuple[Region, ...]:

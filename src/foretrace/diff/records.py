@@ -28,6 +28,7 @@ class Side:
         steps: Steps that are counted; 0 where the trace has none and is compared as a whole.
         left_out: Names of the first steps that are not.
         left_out_why: The reason.
+        compiled_calls: Compile id → calls of that compiled region in all steps.
         compile_log: What ``torch.compile`` logged, where a log lies beside the trace.
         trials, trial_ns: Kernels that an autotuner ran to time them, and their GPU time; they are in no other figure.
     """
@@ -42,6 +43,7 @@ class Side:
     left_out_why: str | None
     trials: int
     trial_ns: int
+    compiled_calls: Mapping[str, int]
     compile_log: CompileLog | None
 
 

@@ -10,7 +10,7 @@ from foretrace.report.document import Item
 from foretrace.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from foretrace.trace.compile_log import CompileLog, GraphBreaks, GuardFailures, Recompiles
 
@@ -18,9 +18,15 @@ _MOST = 5
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<function>\w+)_at_(?P<line>\d+)")
 
 
-def compile_items(log: CompileLog) -> tuple[Item, ...]:
-    """One item a place, the most frequent first."""
-    items = [*map(_recompiled, log.recompiles[:_MOST]), *map(_broken, log.breaks[:_MOST])]
+def compile_items(log: CompileLog, calls: Mapping[str, int] | None = None) -> tuple[Item, ...]:
+    """One item a place, the most frequent first.
+
+    Args:
+        log: What was logged.
+        calls: Compile id → calls in the trace, to say which of the compiled code ran there.
+    """
+    items = [_recompiled(entry) + _ran(entry, calls) for entry in log.recompiles[:_MOST]]
+    items += map(_broken, log.breaks[:_MOST])
     rest = max(len(log.recompiles) - _MOST, 0) + max(len(log.breaks) - _MOST, 0)
     more = [f"and {plural(rest, 'more place')}"] if rest else []
     return tuple(Item(text) for text in [*items, *more])
@@ -33,6 +39,15 @@ def _recompiled(entry: Recompiles) -> str:
     why = "; ".join(_guards(entry.guards))
     advice = next((guard.advice for guard in entry.guards if guard.advice), None)
     return f"{text}.{f' Guards that failed: {why}.' if why else ''}{f' Remedy: {advice}.' if advice else ''}"
+
+
+def _ran(entry: Recompiles, calls: Mapping[str, int] | None) -> str:
+    """Which of the function's compiled versions the trace holds calls of."""
+    frames = {compile_id.partition("/")[0] for compile_id in entry.compile_ids}
+    if calls is None or not frames:
+        return ""
+    ran = [f"{known} {plural(count, 'time')}" for known, count in calls.items() if known.partition("/")[0] in frames]
+    return f" In this trace ran {', '.join(ran)}." if ran else " None of its compiled code ran in this trace."
 
 
 def _guards(guards: tuple[GuardFailures, ...]) -> Iterator[str]:

@@ -39,7 +39,7 @@ def diff_document(found: Diff) -> Document:
     if fields:
         blocks.append(Fields(fields))
     blocks += [
-        Listing(f"What torch.compile said of {side.label}", compile_items(side.compile_log))
+        Listing(f"What torch.compile said of {side.label}", compile_items(side.compile_log, side.compiled_calls))
         for side in (found.before, found.after)
         if side.compile_log
     ]

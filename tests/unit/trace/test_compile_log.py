@@ -219,3 +219,16 @@ def test_the_rest_of_a_broken_function_is_named_so() -> None:
     name = "torch_dynamo_resume_in_forward_at_15"
     (item,) = compile_items(_read(f"Recompiling function {name} in /a/net.py:15\n    triggered by:\n    - self.k == 1"))
     assert item.text.startswith("The rest of forward behind the graph break at net.py:15 was compiled again 1 time.")
+
+
+def test_items_say_which_compiled_code_the_trace_ran() -> None:
+    """Regions of the same function count, those of others do not; without any, eager ran instead."""
+    log = _read(
+        _lines(NEW.format(id="1/2"), "Recompiling function step in a.py:12\n    triggered by:\n    - 1/1: n == 4")
+    )
+    (ran,) = compile_items(log, {"1/0": 1, "1/2": 3, "0/2": 9})
+    assert ran.text.endswith(
+        "Guards that failed: n, 1 time (last: expected 4). In this trace ran 1/0 1 time, 1/2 3 times."
+    )
+    (eager,) = compile_items(log, {"0/2": 9})
+    assert eager.text.endswith("None of its compiled code ran in this trace.")
