@@ -9,8 +9,8 @@ import torch
 from foretrace import devices
 from foretrace.errors import InputError
 from foretrace.guess import cost
-from foretrace.guess.plan import plan
-from foretrace.guess.stage import OnCpu, fake_copy, stage
+from foretrace.guess.plan import plan, run
+from foretrace.guess.stage import Numbers, OnCpu, fake_copy, stage
 from foretrace.verdict import Guess
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def _guess(
         raise InputError(f"no variant `{variant}`", hint="variants are `eager` and `compile`")
     device = _device(on)
     with stage() as mode:
-        with OnCpu():
-            call, args, kwargs = build()
+        with OnCpu(), Numbers(0):
+            call, args, kwargs = run(build, (), {})
         if copied:
             call, args, kwargs = _copies(call, args, kwargs, mode)
         grad = not isinstance(call, torch.nn.Module) if grad is None else grad

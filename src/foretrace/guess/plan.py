@@ -14,7 +14,7 @@ from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
 from foretrace.guess.launches import launches
 from foretrace.guess.record import Fused, recording
-from foretrace.guess.stage import OnCpu
+from foretrace.guess.stage import Numbers, OnCpu
 from foretrace.ops import launches_nothing
 from foretrace.verdict import GuessedKernel
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from foretrace.devices import Device
     from foretrace.guess.launches import Launch
     from foretrace.guess.record import Call, Recorder
+
+
+_STEP = 1
+"""What an unknown number is taken for: 1 keeps an optimizer's bias correction finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ def _recorded(
 ) -> Recorder:
     with ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(grad))
+        stack.enter_context(Numbers(_STEP))
         recorder = compiler.recorder = stack.enter_context(recording())
         stack.enter_context(device_attention(device))
         if not compiled:  # Dynamo would compile what these modes do

@@ -13,11 +13,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _NO_WORK = frozenset({"prim", "profiler", "debugprims"})
-_ANY_NUMBER = 1
-"""What ``.item()`` gives: with a fake tensor nobody knows, and 1 keeps an optimizer's bias correction finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or schema is None or schema.name.partition("::")[0] in _NO_WORK:
             return func(*args, **kwargs)
         self.add(schema.name, in_order(schema, args, kwargs), _hint(func))
-        if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
-            return _number(args[0].dtype)
         if func is torch.ops.aten.nonzero.default:
             self.notes["aten::nonzero finds as many as the data say: all elements were assumed"] = None
             return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.long)
@@ -237,8 +233,3 @@ def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _tensors(value)
-
-
-def _number(dtype: torch.dtype) -> bool | int | float:
-    kind: Callable[[int], bool | int | float] = bool if dtype == torch.bool else int
-    return (float if dtype.is_floating_point else kind)(_ANY_NUMBER)

@@ -85,7 +85,7 @@ def observe(run: Run) -> Observation:
     if not found:
         return Observation((), (), _graphs(run, None), 0, 0)
     names = [tuple(run.activities.kind[p].tolist()) + tuple(map(run.activity_name, p.tolist())) for p in found]
-    common, alike = max(reversed(Counter(reversed(names)).most_common()), key=lambda pair: pair[1])
+    common, alike = Counter(reversed(names)).most_common(1)[0]  # of equally common ones the later
     chosen = [period for period, name in zip(found, names, strict=True) if name == common]
     seen = [_seen(run, [int(kernel) for kernel in column]) for column in np.stack(chosen, axis=1)]
     helped = {one.op for one in seen if one.kind == "kernel"}
