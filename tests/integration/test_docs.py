@@ -1,0 +1,205 @@
+"""The documentation says what the program says today.
+
+A block of a page that starts with ```` ```console ```` and ``$ foretrace …`` quotes the first paragraphs of what that
+command prints; a last line ``…`` says that the output goes on. Paths are relative to ``tests/data``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from foretrace.cli.app import COMMANDS, app, main
+from foretrace.readings import READINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.capture import CaptureFixture
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+_BLOCK = re.compile(r"^```console\n\$ (?P<command>[^\n]+)\n(?P<said>.*?)^```$", re.MULTILINE | re.DOTALL)
+_SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+_MORE = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One quoted output: the page, the command after ``$`` and the text below it."""
+
+    page: Path
+    command: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.page.stem}: {self.command}"
+
+
+def quotes_in(page: Path, text: str) -> Iterator[Quote]:
+    """The quoted outputs of a page's text."""
+    for block in _BLOCK.finditer(text):
+        yield Quote(page, block["command"], block["said"])
+
+
+def as_quoted(said: str, output: str) -> str:
+    """``output`` cut to as many paragraphs as ``said`` has, marked as ``said`` must be where it goes on."""
+    paragraphs = output.rstrip("\n").split("\n\n")
+    wanted = said.rstrip("\n").split("\n\n")
+    count = len(wanted) - (wanted[-1] == _MORE)
+    cut = "\n\n".join(paragraphs[:count])
+    return f"{cut}\n" if count >= len(paragraphs) else f"{cut}\n\n{_MORE}\n"
+
+
+QUOTES = [quote for page in PAGES for quote in quotes_in(page, page.read_text(encoding="utf-8"))]
+
+
+@pytest.fixture
+def in_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run commands in the folder of recorded traces, a hundred columns wide and without styles."""
+    monkeypatch.chdir(DATA)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.mark.usefixtures("in_data")
+@pytest.mark.parametrize("quote", QUOTES, ids=str)
+def test_a_quoted_output_is_what_the_command_prints(quote: Quote, capsys: CaptureFixture[str]) -> None:
+    """Every quoted output is printed by its command today; FORETRACE_ACCEPT=1 writes it into the page instead."""
+    program, *argv = shlex.split(quote.command)
+    assert program == "foretrace"
+    main(argv)
+    expected = as_quoted(quote.said, capsys.readouterr().out)
+    if os.environ.get("FORETRACE_ACCEPT"):
+        before = f"$ {quote.command}\n{quote.said}```\n"
+        text = quote.page.read_text(encoding="utf-8")
+        quote.page.write_text(text.replace(before, f"$ {quote.command}\n{expected}```\n"), encoding="utf-8")
+    else:
+        assert quote.said == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Busy 55 %.\n\n…\n", "Busy 54.6 %.\n\n…\n"),
+        ("Busy 54.6 %.\n", "Busy 54.6 %.\n\n…\n"),
+        ("Busy 54.6 %.\n\nFirst\n  1  fuse\n", "Busy 54.6 %.\n\nFirst\n  1  fuse\n"),
+        ("Busy 54.6 %.\n\nFirst\n  1  fuse\n\n…\n", "Busy 54.6 %.\n\nFirst\n  1  fuse\n"),
+    ],
+)
+def test_a_quote_is_compared_by_paragraphs(said: str, expected: str) -> None:
+    """A changed figure differs, and a quote says truly whether the output goes on."""
+    assert as_quoted(said, "Busy 54.6 %.\n\nFirst\n  1  fuse\n") == expected
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "attention_naive",
+        "sdpa",
+        "mlp_sync_and_pageable_copy",
+        "mlp_two_streams",
+        "mlp_recompiles",
+        "llama4_decode1",
+        "train_mlp_eager",
+        "ddp_straggler_rank0",
+        "ddp_straggler_rank1",
+        "mlp_64x128x768x3072_eager",
+        "mlp_64x128x768x3072_compiled",
+    ],
+)
+def test_the_guide_quotes_every_trace_that_it_promises(trace: str) -> None:
+    """The guide to reading traces quotes at least one command on each of its traces."""
+    guide = [quote.command for quote in QUOTES if quote.page.name == "reading-traces.md"]
+    assert any(f"/{trace}.json.gz" in command for command in guide)
+
+
+def test_the_reference_of_the_command_line_is_current() -> None:
+    """docs/reference/cli.md is what `python tools/reference.py` would write."""
+    reference = runpy.run_path(str(ROOT / "tools" / "reference.py"))["reference"]
+    written = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert written == reference(), "run `python tools/reference.py`"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if _SHELL.search(page.read_text(encoding="utf-8"))], ids=lambda page: page.name
+)
+def test_commands_that_a_page_tells_people_to_type_exist(page: Path) -> None:
+    """Every `foretrace …` line of a page's shell blocks names a command, flags and questions that exist."""
+    tree, known = app(), {name for name, _, _ in COMMANDS}
+    for block in _SHELL.findall(page.read_text(encoding="utf-8")):
+        for line in filter(lambda line: line.startswith("foretrace "), block.splitlines()):
+            argv = shlex.split(line, comments=True)[1:]
+            assert argv[0] in known, line
+            tree.parse_args(argv, exit_on_error=False, print_error=False)
+            asked = argv[argv.index("--ask") + 1 :] if "--ask" in argv else []
+            assert set(asked) <= {reading.question for reading in READINGS}, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """A relative link of a page names a file that is there."""
+    missing = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_index_lists_every_page() -> None:
+    """docs/README.md links every page of the guides, the concepts and the reference."""
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.parent.name != "docs"]
+    assert [page for page in pages if f"]({page})" not in index and not page.startswith("decisions/")] == []
+
+
+def _rows_of(page: str, heading: str) -> set[str]:
+    """The first cells of the table under a heading, without backquotes; a cell may name several keys."""
+    text = (DOCS / "reference" / page).read_text(encoding="utf-8")
+    section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]+`) \|", section, re.MULTILINE)
+    return {key for cell in cells for key in re.findall(r"`([^`]+)`", cell)}
+
+
+def _keys(value: Any, prefix: str = "") -> Iterator[str]:
+    """Every key of a JSON value as a path: ``steps[].activities[].op``."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield prefix + key
+            yield from _keys(inner, f"{prefix}{key}.")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner, f"{prefix.removesuffix('.')}[].")
+
+
+JSON = [
+    ("read", ("read", "two_ranks/ddp_straggler_rank0.json.gz")),
+    ("kernel", ("kernel", "triton_poi_fused_gelu_mul_0")),
+    ("diff", ("diff", "h200/mlp_64x128x768x3072_eager.json.gz", "h200/mlp_64x128x768x3072_compiled.json.gz")),
+    ("ladder", ("ladder", "linear", "--recorded")),
+]
+
+
+@pytest.mark.usefixtures("in_data")
+@pytest.mark.parametrize(("heading", "argv"), JSON, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_promised_keys_are_written(heading: str, argv: tuple[str, ...], capsys: CaptureFixture[str]) -> None:
+    """Every key that docs/reference/json.md promises of a command is in its JSON."""
+    promised = _rows_of("json.md", heading)
+    main([*argv, "--format", "json"])
+    assert promised
+    assert promised - set(_keys(json.loads(capsys.readouterr().out))) == set()
+
+
+def test_the_environment_file_has_the_documented_keys() -> None:
+    """docs/reference/env.md names every key of a recorded NAME.env.json."""
+    recorded = json.loads((DATA / "h200_live" / "geglu_eager.env.json").read_text(encoding="utf-8"))
+    assert set(recorded) - _rows_of("env.md", "Keys") == set()
