@@ -91,7 +91,7 @@ def flow(run: Run) -> Flow:
         call = kinds[code]
         if call.unassigned:
             call = _assign(call.unassigned, waiting)
-            if call.reads and call.writes[0] is call.reads[0]:
+            if call.reads and call.writes and call.writes[0] is call.reads[0]:
                 overwriting.add(activity)
         for tensor in call.reads:
             writers = waiting.get(_key(tensor))
