@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from foretrace.cli.hub_job import HERE, Where, profile_on_hub
 from foretrace.cli.output import STDOUT, Output
 from foretrace.cli.progress import working
 from foretrace.errors import ForetraceError, InputError
@@ -28,7 +29,7 @@ def profile(
     warmup: int = 1,
     active: int = 3,
     traces: Annotated[Path, Parameter(name="--out")] = Path("traces"),
-    where: Literal["here"] = "here",
+    where: Where = HERE,
     grad: bool = False,
     stacks: bool = False,
     memory: bool = False,
@@ -55,7 +56,7 @@ def profile(
         warmup: Steps in which it runs and forgets.
         active: Steps that it records.
         traces: Folder for the traces.
-        where: On this machine.
+        where: Where to profile.
         grad: Let autograd record a module's forward.
         stacks: Record Python stacks: slow, and large files.
         memory: Record allocations.
@@ -63,8 +64,13 @@ def profile(
         table: Print the profiler's own table too.
         out: How and where to show the report.
     """
-    del where
     out.check()
+    if where.where == "hf-jobs":
+        flags = {"grad": grad, "stacks": stacks, "memory": memory, "no-scopes": no_scopes, "table": table}
+        asked = ["--variants", variants, "--wait", str(wait), "--warmup", str(warmup), "--active", str(active)]
+        asked += [f"--{flag}" for flag, on in flags.items() if on]
+        asked += [*(["--region", region] if region is not None else []), *(["--", *arguments] if arguments else [])]
+        return _emit(profile_on_hub(target, asked, where, traces, force=out.force), out)
     from foretrace import capture  # noqa: PLC0415 - imports torch
 
     found = capture.parse_target(target, list(arguments))
@@ -117,10 +123,13 @@ def _report(captured: Sequence[Captured], out: Output) -> int:
     for one in captured:
         if one.table is not None:
             sys.stdout.write(f"{one.variant or 'script'}\n{one.table}\n\n")
-    variants = [(one.variant or "script", str(one.files.trace), _said(one.error)) for one in captured]
+    return _emit([(one.variant or "script", str(one.files.trace), _said(one.error)) for one in captured], out)
+
+
+def _emit(variants: Sequence[tuple[str, str, str | None]], out: Output) -> int:
     record = profile_record(variants)
     out.emit(lambda: document(record), record.to_json)
-    return 1 if failed else 0
+    return int(any(failed is not None for _, _, failed in variants))
 
 
 def _said(error: ForetraceError | None) -> str | None:

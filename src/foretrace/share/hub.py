@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from foretrace.errors import ForetraceError, InputError, MissingDependencyError
@@ -113,7 +114,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The client's own bars and warnings kept off stderr: foretrace says what happens."""
+    """The client's own bars, warnings and plans kept off the terminal: foretrace says what happens."""
     from huggingface_hub.utils.tqdm import (  # noqa: PLC0415 - an extra
         are_progress_bars_disabled,
         disable_progress_bars,
@@ -126,7 +127,8 @@ def _quiet() -> Iterator[None]:
     if shown:
         disable_progress_bars()
     try:
-        yield
+        with redirect_stdout(io.StringIO()):
+            yield
     finally:
         logger.setLevel(level)
         if shown:

@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "POST" and not what:
             private = json.loads(body or b"{}").get("visibility") == "private"
             if bucket is not None:
-                self._say(409, {"error": "exists"})
+                self._say(409, {"error": "exists", "url": f"{self.server.endpoint}/buckets/{bucket_id}"})
                 return
             self.server.buckets[bucket_id] = {"private": private, "files": {}}
             self._say(200, {"url": f"{self.server.endpoint}/buckets/{bucket_id}"})
