@@ -9,6 +9,7 @@ The names below are loaded when they are first used, so that ``import foretrace`
 from __future__ import annotations
 
 import importlib
+import sys
 
 TYPE_CHECKING = False  # as type checkers take it; importing typing for it would be half the time of this import
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from foretrace.errors import ForetraceError
     from foretrace.guess.api import guess
     from foretrace.names import Identity, decode
+    from foretrace.notebook import to_frame
     from foretrace.readings import Answer, ask
     from foretrace.render.words import in_words
     from foretrace.run import Run, read
@@ -36,6 +38,7 @@ _HOMES = {
     "in_words": "foretrace.render.words",
     "profile": "foretrace.capture",
     "read": "foretrace.run",
+    "to_frame": "foretrace.notebook",
 }
 
 __all__ = [
@@ -51,6 +54,7 @@ __all__ = [
     "in_words",
     "profile",
     "read",
+    "to_frame",
 ]
 
 
@@ -64,3 +68,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever lives there
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if "IPython" in sys.modules:  # then results show themselves; not named above, as no room may depend on it
+    importlib.import_module("foretrace.notebook").register()
