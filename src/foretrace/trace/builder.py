@@ -104,8 +104,7 @@ class ColumnsBuilder:
         args = [event.args or NO_ARGS for event in slices]
         category, name, process, thread = self._interned(slices)
         lengths = durations([event.dur for event in slices])
-        is_slice = np.array([event.ph == "X" for event in slices])
-        self._unfinished += int((is_slice & (lengths == NONE)).sum())
+        self._unfinished += sum(slices[i].ph == "X" for i in np.flatnonzero(lengths == NONE).tolist())
         chunk: dict[str, NDArray[Any]] = {
             "index": np.array(index, dtype=np.int64),
             "category": category,
@@ -115,7 +114,8 @@ class ColumnsBuilder:
             "start_ns": _starts(slices),
             "dur_ns": lengths,
         }
-        self._fill_group(chunk, range(len(args)), args, _IDS)
+        for column, attribute in _IDS.items():
+            chunk[column] = integers(list(map(attrgetter(attribute), args)))
         on_device = [i for i, a in enumerate(args) if a.stream is not None or a.device is not None]
         self._fill_group(chunk, on_device, args, _DEVICE)
         # on the kernel's row under CUDA, on the launch's under ROCm
@@ -151,12 +151,14 @@ class ColumnsBuilder:
     ) -> None:
         if not rows:
             return
+        at = np.array(rows, dtype=np.int64)
         some = [args[i] for i in rows]
         for column, attribute in numbers.items():
-            _column(chunk, column, len(args))[rows] = integers(list(map(attrgetter(attribute), some)))
+            _column(chunk, column, len(args))[at] = integers(list(map(attrgetter(attribute), some)))
         code = self._codes["lists"].__getitem__
         for column in lists:
-            _column(chunk, column, len(args))[rows] = list(map(code, map(bytes, map(attrgetter(column), some))))
+            codes = np.array(list(map(code, map(bytes, map(attrgetter(column), some)))), dtype=np.int32)
+            _column(chunk, column, len(args))[at] = codes
 
     def _add_flows(self, arrows: list[Event]) -> None:
         category, _, process, thread = self._interned(arrows)
@@ -235,7 +237,7 @@ def _popped(chunks: dict[str, list[NDArray[Any] | int]]) -> Iterator[tuple[str, 
 
 
 def _starts(events: Iterable[Event]) -> NDArray[np.int64]:
-    return to_ns([bytes(event.ts) for event in events])
+    return to_ns(list(map(bytes, map(attrgetter("ts"), events))))
 
 
 def _column(chunk: dict[str, NDArray[Any]], column: str, count: int) -> NDArray[Any]:

@@ -32,7 +32,8 @@ def to_ns(texts: Sequence[bytes]) -> NDArray[np.int64]:
     out = np.full(len(texts), LOST, dtype=np.int64)
     if not texts:
         return out
-    packed = np.array([text if len(text) <= _MAX_TEXT else b"" for text in texts], dtype=np.bytes_)
+    short = texts if max(map(len, texts)) <= _MAX_TEXT else [text if len(text) <= _MAX_TEXT else b"" for text in texts]
+    packed = np.array(short, dtype=np.bytes_)
     width = packed.dtype.itemsize
     chars = packed.view(np.uint8).reshape(len(texts), width)
     length = (chars != 0).sum(axis=1)  # shorter texts are padded with zero bytes
