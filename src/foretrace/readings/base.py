@@ -31,10 +31,13 @@ class Advice:
     Attributes:
         text: One imperative sentence or two.
         saves_ns: What it would save per step at most, nanoseconds; ``None`` when that cannot be said.
+        waiting: Whether what it saves is time in which the GPU waits, so that it is a part of the step and not of the
+            GPU's work.
     """
 
     text: str
     saves_ns: int | None = None
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

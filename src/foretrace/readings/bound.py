@@ -196,6 +196,8 @@ def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
 def _why(run: Run, whole: Shares, verdict: str) -> str:
     """The numbers that decide."""
     steps, per = period_count(run), a_step(run)
+    if run.steps and steps == 1:  # what came before the first launch is not in the window
+        per = "from this step's first GPU event to its last"
     busy = f"the GPU works {duration(whole.busy_ns / steps)} of {duration(whole.window_ns / steps)} {per}"
     idle = f"idle {percent(whole.idle_ns, whole.window_ns)}"
     if verdict == "overhead-bound" and compiling(run).dominates:
@@ -206,7 +208,7 @@ def _why(run: Run, whole: Shares, verdict: str) -> str:
         return f"{busy} and waits for the host in between ({idle}){doing}"
     if verdict == "overhead-bound":
         copies = whole.host_copy_ns > whole.latency_ns
-        what = "copies over the host's link" if copies else "kernels too small to fill the device"
+        what = "copies over the host's link" if copies else "latency-bound kernels (too small to fill the device)"
         most = percent(max(whole.host_copy_ns, whole.latency_ns), whole.window_ns)
         return f"{busy}, and {what} are {most} of the time ({idle})"
     if verdict == "communication-bound":
@@ -234,17 +236,17 @@ def _missing(run: Run) -> str:
 
 
 def _own_bounds(whole: Shares) -> str:
-    """What the kernels themselves are bound by, as shares of the time in which something ran."""
+    """What the GPU's work is bound by, as shares of the time in which something ran."""
     parts = {
         "compute-bound": whole.compute_ns,
         "memory-bound": whole.memory_ns,
-        "too small to fill the device": whole.latency_ns,
+        "latency-bound": whole.latency_ns,
         "copies over the host's link": whole.host_copy_ns,
         "exposed collectives": whole.communication_ns,
         "of unknown bound": whole.unknown_ns,
     }
     told = [f"{percent(ns, whole.busy_ns)} {word}" for word, ns in parts.items() if ns > whole.busy_ns / 200]
-    return f"Its GPU time by itself is {', '.join(told)}." if told else ""
+    return f"The GPU's work alone is {', '.join(told)}." if told else ""
 
 
 def _doubt(run: Run, whole: Shares, verdict: str) -> str:
@@ -263,26 +265,30 @@ def _waits_even_bare(whole: Shares) -> bool:
 
 
 def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advice | None:
-    """Hidden collectives; or fewer launches, where the GPU waits for the host and no graph launches already."""
+    """Hidden collectives; or fewer launches (fuller ones, where graphs launch already), where the GPU waits."""
     steps = period_count(run)
     if verdict == "communication-bound":
         return Advice(
-            "Hide the collectives behind compute (overlap, larger or earlier buckets), and look for the rank that "
-            "arrives late: foretrace fleet reads all ranks' traces.",
+            "Hide the collectives behind compute (overlap, larger or earlier buckets), and read the other ranks' "
+            "traces for the one that arrives late: their time includes waiting for it.",
             round(whole.communication_ns / steps),
         )
     if verdict != "overhead-bound" or compiling(run).dominates or whole.idle_ns < whole.latency_ns:
         return None
     if bare_ns is None and not _waits_even_bare(whole):
         return None
-    if run.activities.in_graph.any() or cpu_work(run) is not None:
+    if cpu_work(run) is not None:
         return None
     window = bare_ns if bare_ns is not None else whole.window_ns / steps / PROFILER_SLOWDOWN
     busy = stats.median([float(run.busy_ns(period)) for period in periods(run)]) or 0.0
+    if run.activities.in_graph.any():
+        return Advice("Give each graph launch more to do: more rows a step, or more of the step in one graph.")
+    halved = "" if bare_ns is not None else " Counted in half of the recorded step, as profiling slows the host."
     return Advice(
-        "Launch less from Python: CUDA graphs (torch.compile(mode='reduce-overhead')) put a step into one launch; more "
-        "rows a step give the GPU more to do for the same launches.",
+        "Launch less from Python: CUDA graphs (torch.compile(mode='reduce-overhead')) put a step into one launch, and "
+        f"more rows a step fill each launch.{halved}",
         saves_ns=round(max(window - busy, 0.0)) or None,
+        waiting=True,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -34,9 +35,9 @@ _REGION = re.compile(r"Torch-Compiled Region(?:: (?P<frame>\d+)/(?P<version>\d+)
 _REGIONS = "Torch-Compiled Region"
 # PyTorch's own names of what a compiled call does on the host before its first kernel
 _ADDED = {
-    "TorchDynamo Cache Lookup": "Dynamo cache lookup (guards)",
-    "Pregraph bytecode": "pregraph bytecode",
-    "AOTDispatcher Runtime Wrapper Prologue": "AOTDispatcher prologue",
+    "TorchDynamo Cache Lookup": "Dynamo cache lookup (checks the guards)",
+    "Pregraph bytecode": "pregraph bytecode (Python before the graph)",
+    "AOTDispatcher Runtime Wrapper Prologue": "AOTDispatcher prologue (prepares inputs)",
 }
 
 _COLUMNS = (
@@ -66,7 +67,7 @@ def answer(run: Run) -> Answer | None:
     rows = [*_compile_rows(run), *_added_rows(run), *_region_rows(run, regions), *_fused_rows(run, fused)]
     static = _static_copies(run)
     rows += _static_rows(run, static)
-    parts = [*_compile_words(run, regions), *_added_words(run, regions), *_fused_words(run, fused)]
+    parts = [*_compile_words(run, regions), *_fused_words(run, fused), *_added_words(run, regions)]
     parts += _static_words(run, static)
     verdict = "recompiling" if seen.dominates else "compiled"
     sentence = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
@@ -227,14 +228,32 @@ def _fused_rows(run: Run, fused: Sequence[_Fused]) -> Iterator[dict[str, Any]]:
     for one in fused:
         yield {
             "what": "template kernel" if one.template else "fused kernel",
-            "detail": f"{one.group.identity.short}: {_ops(one.group)}",
+            "detail": f"{one.group.identity.short}: {_ops(one.group)}{_launched(run, one.group)}",
             "kernel": one.group.name,
             "ops": list(one.group.identity.fused_ops or ()),
             "ops_certain": not one.template,
+            "grid": _launch_list(run, one.group, "grid"),
+            "block": _launch_list(run, one.group, "block"),
             "count": one.group.count,
             "gpu_ns": round(one.group.mean_ns),
             "event": event(run, one.group.activities[0]),
         }
+
+
+def _launch_list(run: Run, group: Group, which: Literal["grid", "block"]) -> list[int] | None:
+    """The grid or the block of a group's kernels; ``None`` where it is not recorded or not always the same."""
+    columns = run.trace.columns
+    codes = np.unique((columns.grid if which == "grid" else columns.block)[run.activities.row[list(group.activities)]])
+    found = run.trace.tables.decoded(int(codes[0])) if len(codes) == 1 else None
+    return found if isinstance(found, list) else None
+
+
+def _launched(run: Run, group: Group) -> str:
+    """``, 24,576 blocks of 128 threads``: an autotuner may choose otherwise in another run of the same kernel."""
+    grid, block = (_launch_list(run, group, which) for which in ("grid", "block"))
+    if not grid or not block:
+        return ""
+    return f"; {plural(math.prod(grid), 'block')} of {plural(math.prod(block), 'thread')}"
 
 
 # inputs of a CUDA graph
@@ -281,6 +300,7 @@ def _advice(run: Run, regions: Ints, static: Ints) -> Advice | None:
             "Stop recompiling: mark the size that changes as dynamic (torch._dynamo.mark_dynamic, or compile with "
             "dynamic=True), or pad inputs to a few sizes; TORCH_LOGS=recompiles names the guard that failed.",
             saves,
+            waiting=True,
         )
     if seen.dominates:
         return Advice("Warm up before profiling: compilation is inside the recorded steps.", None)

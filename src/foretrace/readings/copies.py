@@ -90,8 +90,9 @@ def _row(run: Run, members: Ints) -> dict[str, Any]:
     calls = a.launch[members][(a.launch[members] != ROOT) & ~a.in_graph[members]]
     held = lengths(run, calls)
     moved, median = first.moved_bytes, stats.median(took.tolist()) or 0.0
-    per_second = moved / median * 1e9 if moved is not None and median else None
     way = _WAY.search(first.name)
+    passes = 2 if way is not None and way[1] == "DtoD" else 1  # the device's memory is read and written
+    per_second = passes * moved / median * 1e9 if moved is not None and median else None
     link = run.device.link_bytes_per_s if run.device is not None else None
     large = moved is not None and moved >= _SMALL_BYTES
     crosses = way is not None and way[1] in ("HtoD", "DtoH")
@@ -122,8 +123,9 @@ def _spoken(run: Run, row: dict[str, Any]) -> str:
         where = where.replace("host", "pageable host memory")
     of_link = f", {percent(row['of_link'], 1)} of the link" if row["of_link"] is not None else ""
     speed = ""
-    if row["moved_bytes"] is not None and row["moved_bytes"] >= _SMALL_BYTES and row["median_ns"]:
-        speed = f" ({rate(row['moved_bytes'], row['median_ns'])}{of_link})"
+    if row["moved_bytes"] is not None and row["moved_bytes"] >= _SMALL_BYTES and row["bytes_per_s"]:
+        both = ", read and written" if row["way"] == "DtoD" else ""
+        speed = f" ({rate(row['bytes_per_s'], 1e9)}{of_link}{both})"
     count = f"{row['count']:,.2g}" if row["count"] < 1 else f"{row['count']:,.0f}"
     busy = run.busy_ns()
     share = f", {percent(row['total_ns'], busy)} of GPU busy" if row["total_ns"] > busy / 10 else ""
@@ -140,7 +142,7 @@ def _advice(run: Run, crossing: list[dict[str, Any]]) -> Advice | None:
         "Copy from pinned memory with non_blocking=True (pin_memory in the DataLoader) if the host buffer is reused: "
         "pinning a new buffer for each copy costs as much as it saves."
     )
-    return Advice(text, held // step_count(run))
+    return Advice(text, held // step_count(run), waiting=True)
 
 
 READING = Reading("copies", ASK, answer)

@@ -15,7 +15,7 @@ from foretrace.readings.costs import MATRIX, costs
 from foretrace.readings.groups import groups, periods
 from foretrace.readings.host import a_step
 from foretrace.readings.lines import period_count
-from foretrace.units import duration, percent, significant
+from foretrace.units import duration, flop_rate, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,8 @@ _COLUMNS = (
     Column("rank", "", "count"),
     Column("advice", "do"),
     Column("saves_ns", "saves µs", "ns"),
-    Column("share", "of GPU time", "share"),
+    Column("share", "share", "share"),
+    Column("share_of", "of"),
     Column("question", "ask"),
 )
 
@@ -64,19 +65,35 @@ def answer(run: Run) -> Answer | None:
     least = max(WORTH * busy, WORTH_NS)
     worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= least]
     worth.sort(key=lambda f: -f.saves_ns)
-    rows = tuple(_row(rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
+    rows = tuple(_row(run, rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
     verdict = None if rows else "nothing"
     return Answer("first", ASK, f"{_sentence(run, worth, busy)}{_mfu(run)}", verdict, rows, _COLUMNS)
 
 
 def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
     if not worth:
-        return f"Nothing here would save more than {percent(WORTH, 1)} of the GPU's time."
+        return f"Nothing to do first: nothing found here would save {percent(WORTH, 1)} of the GPU's time."
     first = worth[0]
     if first.advice.saves_ns is None:
         return first.advice.text
-    share = f", {percent(first.saves_ns, busy)} of the GPU's time" if first.saves_ns <= busy else ""
-    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_step(run)}{share}."
+    share, whole = _share(run, first, busy)
+    of_it = f", {percent(share, 1)} of {whole}" if share is not None else ""
+    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_step(run)}{of_it}."
+
+
+def _share(run: Run, found: _Found, busy: float) -> tuple[float | None, str]:
+    """The part that is saved, and of what: waiting is a part of the step, work a part of the GPU's time."""
+    whole, of = (_step_ns(run), "the step") if found.advice.waiting else (busy, "GPU time")
+    return found.saves_ns / whole if 0 < found.saves_ns <= whole else None, of
+
+
+def _step_ns(run: Run) -> float:
+    """Time of a step without the profiler where it was measured, else from its GPU's first start to the next's."""
+    if run.environment and run.environment.unprofiled.host_ns:
+        return float(run.environment.unprofiled.host_ns)
+    every = np.concatenate(periods(run))
+    start, end = run.activities.start_ns[every], run.activities.end_ns[every]
+    return float(end.max() - start.min()) / period_count(run)
 
 
 def _fitting(run: Run) -> Iterator[_Found]:
@@ -136,7 +153,6 @@ def _state_bytes(run: Run, chain: Sequence[Group]) -> int | None:
 def _mfu(run: Run) -> str:
     """Model FLOPs utilisation: the matrix work of a step over what the peak would do in the step's time."""
     work = costs(run)
-    every = np.concatenate(periods(run))
     matrix = [g for g in groups(run) if g.identity.op_class in MATRIX]
     kernels = np.array([k for g in matrix for k in g.activities], dtype=np.int64)
     if run.device is None or not len(kernels) or (work.flops[kernels] < 0).any() or compiling(run).dominates:
@@ -147,23 +163,24 @@ def _mfu(run: Run) -> str:
     if peak is None:
         return ""
     flops = float(work.flops[kernels].sum()) / period_count(run)
-    bare = run.environment.unprofiled.host_ns if run.environment else None
-    start, end = run.activities.start_ns[every], run.activities.end_ns[every]
-    window = bare or float(end.max() - start.min()) / period_count(run)
-    how = "without the profiler" if bare else "while profiled"
+    window = _step_ns(run)
+    how = "without the profiler" if run.environment and run.environment.unprofiled.host_ns else "while profiled"
+    done = flop_rate(flops, 1e9).removesuffix("/s")
     inferred = ", sizes inferred" if work.inferred[kernels].any() else ""
     return (
-        f" Model FLOPs utilisation is {percent(flops, peak * window / 1e9)} {how}: {significant(flops / 1e9)} GFLOP in "
+        f" Model FLOPs utilisation is {percent(flops, peak * window / 1e9)} {how}: {done} in "
         f"{duration(window)} {a_step(run)} against {kind}'s peak{inferred}."
     )
 
 
-def _row(rank: int, found: _Found, busy: float) -> dict[str, Any]:
+def _row(run: Run, rank: int, found: _Found, busy: float) -> dict[str, Any]:
+    share, whole = _share(run, found, busy)
     return {
         "rank": rank,
         "advice": found.advice.text,
         "saves_ns": found.advice.saves_ns,
-        "share": found.saves_ns / busy if 0 < found.saves_ns <= busy else None,
+        "share": share,
+        "share_of": whole if share is not None else None,
         "question": found.question,
     }
 

@@ -12,7 +12,7 @@ from foretrace.readings.costs import costs
 from foretrace.readings.lines import event, lines, longest
 from foretrace.readings.pointers import product_shape
 from foretrace.readings.roofline import Rates, rates
-from foretrace.units import percent, plural, significant
+from foretrace.units import flop_rate, percent, plural, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +131,8 @@ def _sentence(run: Run, products: Sequence[Product]) -> tuple[str, str | None]:
     amount = f"{plural(len(products), 'matrix product')} in {plural(len(kinds), 'kind')} of kernel"
     if not known:
         return f"{amount}; why is unknown: no shapes are recorded for them.", "unknown"
+    if len(products) == 1:
+        return f"One matrix product, one kernel: {_told(known[0])}.", None
     if len(kinds) == 1:
         return f"{amount}: {_told(known[0])}. One kernel serves every shape here.", None
     pair = _most_alike(known)
@@ -171,7 +173,8 @@ def _compared(run: Run, one: Product, other: Product) -> str:
     head = "Same FLOPs, two kernels" if same else "Different shapes, different kernels"
     slow, fast = (other, one) if _speed(one) >= _speed(other) else (one, other)
     gain = _speed(fast) / _speed(slow) - 1 if _speed(slow) else 0.0
-    faster = f", at a rate {percent(gain, 1)} higher" if gain >= EVEN else ", at about the same rate"
+    same_rate = f", both at about {flop_rate(_speed(fast), 1e9)}" if _speed(fast) else ""
+    faster = f", at a rate {percent(gain, 1)} higher" if gain >= EVEN else same_rate
     every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
     reasons = [reason for reason in every if reason] or _other_reason(one, other)
     why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."

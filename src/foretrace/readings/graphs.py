@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ASK = "What ran inside CUDA graphs?"
 
 _MOST_ROWS = 60
-_KINDS = ((Kind.KERNEL, "kernel", "kernels"), (Kind.SET, "set", "sets"), (Kind.COPY, "copy", "copies"))
+_KINDS = ((Kind.KERNEL, "kernel", "kernels"), (Kind.SET, "memset", "memsets"), (Kind.COPY, "copy", "copies"))
 _COPY_OPS = ("aten::_foreach_copy_", "aten::copy_")
 _COLUMNS = (
     Column("order", "node", "count"),

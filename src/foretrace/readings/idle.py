@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretrace.readings import gaps
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.host import costly_cpu_op, slug, step_count
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ASK = "Where does the GPU sit idle, and who is to blame?"
 
@@ -54,12 +58,14 @@ def answer(run: Run) -> Answer | None:
     if not idle:
         text = f"The GPU is busy all of the {duration(high - low)} from its first event to its last."
         return Answer("idle", ASK, text, "busy", rows, _COLUMNS)
-    figures = f"The GPU is busy {percent(busy, high - low)} of {duration(high - low)} and idle {duration(idle)}"
+    figures = (
+        f"The GPU is busy {percent(busy, high - low)} of {duration(high - low)}{_over(run)} and idle {duration(idle)}"
+    )
     if not (run.activities.launch != ROOT).any():
         text = f"{figures}; nobody can say why, as no launch is in the file."
         return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     verdict = _verdict(parts, high - low)
-    sentence = f"{figures}{_others(run, parts, idle)}{_blame(run, low, high)}. {_COUNTED}"
+    sentence = f"{figures}{_blame(run, low, high, parts)}. {_COUNTED}"
     return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
 
 
@@ -73,34 +79,54 @@ def _rows(parts: dict[str, int], window_parts: dict[str, int], whole: int) -> tu
     )
 
 
-def _blame(run: Run, low: int, high: int) -> str:
-    """``: 509 µs in the 9 of 20 gaps whose next launch had not begun when it went idle, …``."""
+def _over(run: Run) -> str:
+    """`` (3 steps and 8 events launched outside them)``: what the span holds."""
+    if not run.steps:
+        return ""
+    outside = int((run.activities.step < 0).sum())
+    beside = f" and {plural(outside, 'event')} launched outside them" if outside else ""
+    return f" ({plural(len(run.steps), 'step')}{beside})"
+
+
+def _blame(run: Run, low: int, high: int, parts: dict[str, int]) -> str:
+    """``: 509 µs in the 9 of 20 gaps whose next launch had not begun, …``; the longest first."""
     found = gaps.gaps(run, low, high)
     length = found.lengths
-    late, early = found.late, found.linked & ~found.late
+    late, early, unlinked = found.late, found.linked & ~found.late, ~found.linked
     texts = []
     if late.any():
         which = f"the {late.sum():,} of {plural(len(length), 'gap')}" if not late.all() else plural(len(length), "gap")
-        late_ns = duration(length[late].sum())
-        texts.append(f"{late_ns} in {which} whose next launch had not begun when it went idle")
+        causes = _causes(run, parts, int(length[late].sum()), int(length[unlinked].sum()))
+        texts.append((length[late].sum(), f"in {which} whose next launch had not begun{causes}"))
     if early.any():
-        running = found.running
         which = (
             f"the other {early.sum():,}" if late.any() else f"{plural(int(early.sum()), 'gap')} with the launch begun"
         )
-        still = f" ({duration(length[running].sum())} in {running.sum():,} still inside the call)"
-        texts.append(f"{duration(length[early].sum())} in {which}{still if running.any() else ''}")
-    return ": " + ", ".join(texts) if texts else ""
+        texts.append((length[early].sum(), f"in {which}{_running(found, early)}"))
+    if unlinked.any():
+        texts.append((length[unlinked].sum(), f"in {unlinked.sum():,} before events without their launch in the file"))
+    texts.sort(key=lambda text: -text[0])
+    return ": " + ", ".join(f"{duration(ns)} {where}" for ns, where in texts) if texts else ""
 
 
-def _others(run: Run, parts: dict[str, int], idle: int) -> str:
-    """The causes besides launching that hold at least a twentieth of the idle time."""
-    known = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND) and ns > idle / 20}
+def _running(found: gaps.Gaps, early: NDArray[np.bool_]) -> str:
+    """How much of the gaps whose launch had begun passed inside the launch call."""
+    running = found.running
+    if running.any() and running.sum() == early.sum():
+        return ", still inside the call"
+    still = f"{duration(found.lengths[running].sum())} in {running.sum():,} still inside the call"
+    return f" ({still})" if running.any() else ""
+
+
+def _causes(run: Run, parts: dict[str, int], late_ns: int, unlinked_ns: int) -> str:
+    """What the host did instead of launching, where that holds at least a twentieth of the late gaps."""
+    known = {c: ns for c, ns in parts.items() if c not in (gaps.BUSY, *_LAUNCH_BOUND)}
+    known[gaps.UNKNOWN] -= unlinked_ns
     costly = costly_cpu_op(run)
     named = {gaps.CPU: f"{gaps.CPU} ({costly[0]})"} if costly is not None else {}
     by_time = sorted(known.items(), key=lambda item: -item[1])
-    texts = [f"{named.get(cause, cause)} {duration(ns)}" for cause, ns in by_time]
-    return ", of which " + ", ".join(texts) if texts else ""
+    texts = [f"{named.get(cause, cause)} {duration(ns)}" for cause, ns in by_time if ns > late_ns / 20]
+    return f" (of which {', '.join(texts)})" if texts else ""
 
 
 def _verdict(parts: dict[str, int], whole: int) -> str:
@@ -117,18 +143,21 @@ def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
         saves = sum(parts[c] for c in _LAUNCH_BOUND) // steps
         if run.activities.in_graph.mean() > 0.5:  # noqa: PLR2004 - most of the work is in graphs already
             return Advice(
-                "The host is late between CUDA graph launches: capture more of the step into one graph.", saves
+                "The host is late between CUDA graph launches: capture more of the step into one graph.",
+                saves,
+                waiting=True,
             )
         text = (
             "Launch less often: torch.compile to fuse kernels, CUDA graphs (mode='reduce-overhead') to launch once, or "
             "more work a launch. Time it without the profiler first: profiling slows the host."
         )
-        return Advice(text, saves)
+        return Advice(text, saves, waiting=True)
     if verdict == "data-loading":
         text = "The step waits for its batch: more DataLoader workers, pin_memory and a larger prefetch_factor."
-        return Advice(text, parts["data loading"] // steps)
+        return Advice(text, parts["data loading"] // steps, waiting=True)
     if verdict == slug(gaps.CPU):
-        return Advice("Move the ops that compute on the CPU to the GPU, or out of the step.", parts[gaps.CPU] // steps)
+        text = "Move the ops that compute on the CPU to the GPU, or out of the step."
+        return Advice(text, parts[gaps.CPU] // steps, waiting=True)
     return None
 
 

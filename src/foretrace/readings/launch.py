@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foretrace.readings import gaps
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
@@ -91,7 +92,7 @@ def answer(run: Run) -> Answer | None:
     share = starved / len(found.call)
     verdict = "starved" if share >= _STARVED_SHARE else "fed" if share < _FED_SHARE else "mixed"
     rows = _stretches(run, found)
-    parts = [_verdict(verdict, starved, len(found.call)), _latency(found), _stretch(rows, verdict)]
+    parts = [_verdict(run, verdict, starved, len(found.call)), _latency(found), _stretch(rows, verdict)]
     if len(found.call) == 1:
         parts = []
     if skewed:
@@ -103,23 +104,25 @@ def answer(run: Run) -> Answer | None:
     return Answer("launch", ASK, " ".join(part for part in parts if part), verdict, tuple(rows), columns)
 
 
-def _verdict(verdict: str, starved: int, calls: int) -> str:
+def _verdict(run: Run, verdict: str, starved: int, calls: int) -> str:
     word = {"starved": "Yes", "mixed": "At times", "fed": "No"}[verdict]
     if not starved:
         return f"{word}: each of the {plural(calls, 'launch call')} found the GPU at work."
+    waited = gaps.gaps(run, int(run.activities.start_ns[0]), int(run.activities.end_ns.max()))
+    took = duration(int(waited.lengths[waited.late].sum()))
     return (
-        f"{word}: {starved:,} of {plural(calls, 'launch call')} ({percent(starved, calls)}) began when the GPU "
-        "had nothing left to do."
+        f"{word}, for {took}: {starved:,} of {plural(calls, 'launch call')} ({percent(starved, calls)}) began when the "
+        "GPU had nothing left to do."
     )
 
 
 def _latency(found: Launches) -> str:
     direct = found.latency_ns[(found.starved_ns > 0) & (found.latency_ns >= 0)]
-    depth = f"the queue holds {np.median(found.depth):,.0f} (median), at most {found.depth.max():,}"
+    depth = f"{np.median(found.depth):,.0f} earlier ones are still queued (median), at most {found.depth.max():,}"
     if not len(direct):
-        return f"When a launch call begins, {depth}."
+        return f"When one begins, {depth}."
     typical = f"{duration(float(np.median(direct)))} (median), at most {duration(int(direct.max()))}"
-    return f"On an idle GPU, work starts {typical}, after its call begins; {depth}."
+    return f"On an idle GPU, work starts {typical}, after its call begins; when a call begins, {depth}."
 
 
 def _stretches(run: Run, found: Launches) -> list[dict[str, Any]]:
@@ -156,8 +159,8 @@ def _stretch(rows: list[dict[str, Any]], verdict: str) -> str:
         return ""
     row = rows[0]
     return (
-        f"The longest launch-bound stretch is {row['launches']:,} launches in a row ({row['stretch']}): the GPU idles "
-        f"{duration(row['idle_ns'])} of {duration(row['wall_ns'])} there."
+        f"The longest launch-bound stretch is {row['launches']:,} launches in a row ({row['stretch']}): the GPU waits "
+        f"{duration(row['idle_ns'])} of {duration(row['wall_ns'])} for these calls to begin."
     )
 
 

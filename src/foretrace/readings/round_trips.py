@@ -17,8 +17,10 @@ import numpy as np
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.costs import costs
 from foretrace.readings.flow import Flow, Trip, flow
+from foretrace.readings.groups import periods
 from foretrace.readings.host import a_step, spoken
 from foretrace.readings.lines import event
+from foretrace.run import Kind
 from foretrace.units import duration, plural, size
 
 if TYPE_CHECKING:
@@ -64,14 +66,41 @@ class Pair:
 
 
 def answer(run: Run) -> Answer | None:
-    """The trips of a step and what sparing them is worth; ``None`` where there are none worth a microsecond."""
+    """The trips of a step and what sparing them is worth; those below a microsecond do not count.
+
+    The verdict is ``nothing`` where there are none, ``in-cache`` where all are below it, ``unknown`` where that cannot
+    be told. Silent without kernels.
+    """
     pairs = [pair for pair in round_trips(run) if pair.saved_bytes >= WORTH_BYTES]
     if not pairs:
-        return None
+        return _none(run)
     pairs.sort(key=lambda pair: (-_rank(pair.kind), -pair.saved_bytes))
     sentence, verdict = _sentence(run, pairs)
     rows = tuple(_row(run, pair) for pair in pairs[:MOST_ROWS])
     return Answer("round_trips", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, pairs))
+
+
+def _none(run: Run) -> Answer | None:
+    """Nothing to fuse, or nothing that can be told to be: without shapes no tensor is followed."""
+    kernels = run.kernels(np.concatenate([*periods(run), np.empty(0, dtype=np.int64)]))
+    if not len(kernels):
+        return None
+    took = run.activities.end_ns[kernels] - run.activities.start_ns[kernels]
+    hidden = costs(run).moved_bytes[kernels] < 0
+    graph = run.activities.in_graph[kernels]
+    if took[hidden | graph].sum() > took.sum() / 2:
+        why = "kernels in a CUDA graph record no shapes" if graph.any() else "most kernels have no known shapes here"
+        return Answer("round_trips", ASK, f"Whether there is something to fuse is unknown: {why}.", "unknown")
+    in_cache = [pair for pair in round_trips(run) if pair.kind != "attention"]
+    if not in_cache:
+        text = "Nothing to fuse: no kernel reads what one before it could have handed on without memory."
+        return Answer("round_trips", ASK, text, "nothing")
+    which = spoken(_pairs(run, in_cache), most=2)
+    text = (
+        f"Fusing saves launches here, not memory traffic: {plural(len(in_cache), 'tensor')} {a_step(run)} could stay "
+        f"inside one kernel ({which}), but all are small or held by L2."
+    )
+    return Answer("round_trips", ASK, text, "in-cache")
 
 
 def _rank(kind: str) -> int:
@@ -154,6 +183,9 @@ def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
         if some:
             saved = sum(pair.saved_bytes for pair in some)
             gain = f"{means} saves {size(saved)} {per}, {duration(_ns(run, saved))} at peak bandwidth"
+            if kind == "attention":
+                inner, took = _counted(run, _between(run, some)), duration(_between_ns(run, some))
+                gain = f"{means} spares the {inner} between, {took} and {size(saved)} beyond L2 {per}"
             parts.append(f"{_told(run, kind, some)}: {gain}")
     return f"{'. '.join(parts)}. Inferred from shapes, types and order.", None
 
@@ -167,7 +199,7 @@ def _told(run: Run, kind: str, pairs: Sequence[Pair]) -> str:
         for p in pairs
     )
     (most, count), *others = told.most_common()
-    times = f", {count} times" if count > 1 else ""
+    times = {1: "", 2: ", twice"}.get(count, f", {count} times")
     more = f", and {plural(sum(n for _, n in others), 'more trip')}" if others else ""
     return f"{most}{times}{more}"
 
@@ -206,8 +238,8 @@ def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
     saves = round(_ns(run, sum(pair.saved_bytes for pair in some)))
     if kind == "attention":
         return Advice(
-            "Use torch.nn.functional.scaled_dot_product_attention: it keeps the scores on the chip, and the kernels "
-            "between the two products go away.",
+            "Use torch.nn.functional.scaled_dot_product_attention: it keeps the scores on the chip, and what runs on "
+            "them between the two products goes away.",
             _between_ns(run, some),
         )
     if kind == "chain":
@@ -217,18 +249,27 @@ def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
         text = f"Fuse {spoken(_pairs(run, some))} ({tool}): the tensors between them stay on the chip.{further}"
         return Advice(text, saves)
     return Advice(
-        f"Let the GEMM finish the work of {spoken(_consumers(run, some))} before it stores, as a fused layer does "
-        "(foretrace fuse says which modules have one).",
+        f"Let the GEMM finish the work of {spoken(_consumers(run, some))} before it stores, as a fused layer does.",
         saves,
     )
 
 
 def _between_ns(run: Run, pairs: Sequence[Pair]) -> int:
-    """Time of the kernels inside the chain, which all go away: everything that writes or reads it but the products."""
-    a = run.activities
-    kernels = {kernel for pair in pairs for kernel in (pair.trip.producer, pair.trip.consumer)}
-    inner = [kernel for kernel in kernels if run.identity(kernel).op_class != "gemm"]
+    a, inner = run.activities, _between(run, pairs)
     return int((a.end_ns[inner] - a.start_ns[inner]).sum())
+
+
+def _between(run: Run, pairs: Sequence[Pair]) -> list[int]:
+    """Kernels and copies inside the chain, which all go away: everything that writes or reads it but the products."""
+    kernels = {kernel for pair in pairs for kernel in (pair.trip.producer, pair.trip.consumer)}
+    return [kernel for kernel in kernels if run.identity(kernel).op_class != "gemm"]
+
+
+def _counted(run: Run, activities: Sequence[int]) -> str:
+    """``3 kernels and 1 copy``."""
+    kinds = Counter(int(kind) for kind in run.activities.kind[list(activities)])
+    words = ((Kind.KERNEL, "kernel", "kernels"), (Kind.COPY, "copy", "copies"))
+    return " and ".join(plural(kinds[kind], one, many) for kind, one, many in words if kinds[kind])
 
 
 def _pairs(run: Run, pairs: Iterable[Pair]) -> list[str]:

@@ -23,7 +23,7 @@ ASK = "Why is this step slower than the others?"
 
 _SLOW = 1.2  # a step this many times the median of the others is slower; host times spread by a tenth or two
 _TO_COMPARE = 3
-_SPOKEN, _MOST_ROWS = 3, 40
+_SPOKEN, _MOST_ROWS = 2, 40
 _CAUSES = (
     "Python between ops",
     "ops",
@@ -64,14 +64,19 @@ def answer(run: Run) -> Answer | None:
     shown = np.sort(np.argsort(-times, kind="stable")[:_MOST_ROWS])
     rows = tuple(_row(run, i, times[i]) for i in shown.tolist())
     name, usual = run.steps[slow].name, others[slow]
-    head = f"{name} takes {duration(walls[slow])}, {times[slow]:.2g}× the median of the others ({duration(usual)})"
+    head = f"{name} takes {duration(walls[slow])} on the CPU, {times[slow]:.2g}× the others' median ({duration(usual)})"
     if len(run.steps) < _TO_COMPARE:
         text = f"{head}; with two steps nobody can say which is usual."
         return Answer("steps", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     by_cause = _excess(_by_cause(run), slow)
     cause = _CAUSES[int(np.argmax(by_cause))]
-    parts = [f"{head}: {_because(run, slow, by_cause)}.", _position(run, slow, cause)]
-    return Answer("steps", ASK, " ".join(part for part in parts if part), slug(cause), rows, _COLUMNS)
+    if slow == len(run.steps) - 1 and cause == _CAUSES[_WAIT]:
+        wait = duration(by_cause[_WAIT])
+        text = f"{head}: as the last step it waits {wait} in {_largest(run, slow, _WAIT)} for all queued work to end."
+        return Answer("steps", ASK, text, slug(cause), rows, _COLUMNS)
+    first = " It is the first of the file and sets things up: leave it out of averages." if not slow else ""
+    text = f"{head}: {_because(run, slow, by_cause)}.{first}"
+    return Answer("steps", ASK, text, slug(cause), rows, _COLUMNS)
 
 
 def _median_of_others(values: Floats) -> Floats:
@@ -147,14 +152,6 @@ def _largest(run: Run, step: int, cause: int) -> str | None:
         return None
     excess = _excess(_table(run, slices, places, len(codes)), step)
     return run.trace.tables.name[int(codes[np.argmax(excess)])]
-
-
-def _position(run: Run, step: int, cause: str) -> str:
-    if step == len(run.steps) - 1 and cause == _CAUSES[_WAIT]:
-        return "It is the last step, and waits there for all the work that was queued before."
-    if step == 0:
-        return "It is the first step of the file: first calls set things up, so leave it out of averages."
-    return ""
 
 
 def _row(run: Run, position: int, times: float) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def _advice(run: Run, rows: list[dict[str, Any]]) -> Advice | None:
         return None
     asked = rows[0]["op"] or rows[0]["call"]
     text = f"Let the host run ahead: read results back every few steps instead of at {asked} in each."
-    return Advice(text, lost // step_count(run))
+    return Advice(text, lost // step_count(run), waiting=True)
 
 
 READING = Reading("syncs", ASK, answer)

@@ -10,7 +10,7 @@ import numpy as np
 from foretrace import stats
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Answer, Column, Reading
-from foretrace.readings.groups import groups
+from foretrace.readings.groups import groups, kernels_of_periods
 from foretrace.readings.lines import event
 from foretrace.units import duration, percent, plural
 
@@ -43,10 +43,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """One kernel with different times: the slower and the faster occasion, and a reason or ``None``."""
+    """One kernel with different times: the slower and the faster occasion, and a reason or ``None``.
+
+    ``slow_at`` and ``fast_at`` say where these are: ``in ProfilerStep#3``, ``as kernel 2 of the step``.
+    """
 
     group: Group
     what: str
+    slow_at: str
+    fast_at: str
     low_ns: float
     high_ns: float
     slow: int
@@ -78,14 +83,13 @@ def _sentence(found: Sequence[Uneven]) -> str:
     name = f"{first.group.identity.short} ({first.group.op})" if first.group.op else first.group.identity.short
     others = plural(len(found) - 1, "other kernel differs", "other kernels differ")
     more = f" {others} too." if len(found) > 1 else ""
-    why = first.why or (
-        "why cannot be told from the trace: the same kernel, shapes and grid, nothing beside it on the GPU, "
-        "and no clocks recorded"
+    unknown = (
+        ", and why cannot be told from the trace. Kernel, shapes and grid are the same, nothing runs beside it on "
+        "the GPU, and no clocks are recorded."
     )
-    return (
-        f"{name} takes {duration(first.low_ns)} here and {duration(first.high_ns)} there ({first.what}), "
-        f"{duration(first.weight_ns)} apart: {why}.{more}"
-    )
+    why = f": {first.why}." if first.why else unknown
+    slow, fast = f"{duration(first.high_ns)} {first.slow_at}", f"{duration(first.low_ns)} {first.fast_at}"
+    return f"{name} takes {fast} and {slow}{why}{more}"
 
 
 def _over_steps(run: Run, own: Sequence[Group]) -> list[Uneven]:
@@ -103,8 +107,20 @@ def _over_steps(run: Run, own: Sequence[Group]) -> list[Uneven]:
         alone = len(times) > 2 and np.delete(times, slow).max() < times[slow] / (1 + LARGE / 2)  # noqa: PLR2004
         why = _reason(run, group, singles[slow], singles[fast], first=slow == 0 and bool(alone))
         low, high = float(times[fast]), float(times[slow])
-        found.append(Uneven(group, "over the steps", low, high, singles[slow], singles[fast], why))
+        slow_at, fast_at = (f"in {_step_name(run, singles[i])}" for i in (slow, fast))
+        what = "over the steps"
+        found.append(Uneven(group, what, slow_at, fast_at, low, high, singles[slow], singles[fast], why))
     return found
+
+
+def _step_name(run: Run, kernel: int) -> str:
+    return run.steps[int(run.activities.step[kernel])].name
+
+
+def _place(run: Run, kernel: int) -> int:
+    """Which kernel of its step it is, from 1 up."""
+    places = (np.flatnonzero(period == kernel) for period in kernels_of_periods(run))
+    return next(int(place[0]) + 1 for place in places if len(place))
 
 
 def _between_places(run: Run, own: Sequence[Group]) -> list[Uneven]:
@@ -113,7 +129,7 @@ def _between_places(run: Run, own: Sequence[Group]) -> list[Uneven]:
     for group in own:
         if group.count == 1 and group.durations_ns:
             alike.setdefault(_call(run, group), []).append(group)
-    found = []
+    found, of = [], f" of the {'step' if run.steps else 'trace'}"
     for some in alike.values():
         ordered = sorted(some, key=lambda g: g.mean_ns)
         low, high = ordered[0], ordered[-1]
@@ -124,7 +140,8 @@ def _between_places(run: Run, own: Sequence[Group]) -> list[Uneven]:
         slow, fast = high.activities[0], low.activities[0]
         what = f"two of {len(some)} places in the step" if len(some) > 2 else "two places in the step"  # noqa: PLR2004
         why = _reason(run, high, slow, fast, first=False)
-        found.append(Uneven(high, what, low.mean_ns, high.mean_ns, slow, fast, why))
+        slow_at, fast_at = f"as kernel {_place(run, slow):,}", f"as kernel {_place(run, fast):,}{of}"
+        found.append(Uneven(high, what, slow_at, fast_at, low.mean_ns, high.mean_ns, slow, fast, why))
     return found
 
 

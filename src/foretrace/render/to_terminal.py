@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _INDENT, _GAP = "  ", "  "
 _NARROWEST = 16
 """Cells to which a column of text is cut at most: enough of a kernel's name to know it by."""
+
+_NO_BREAK = "\u00a0"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kMGTP]?(?:B|FLOP)(?:/s)?)(?!\w))")
 
 _PLAIN = {"bold": ("", ""), "dim": ("", "")}
 _STYLED = {"bold": ("\x1b[1m", "\x1b[0m"), "dim": ("\x1b[2m", "\x1b[0m")}
@@ -63,15 +67,19 @@ def _emphasised(lines: list[str], style: tuple[str, str]) -> list[str]:
 
 
 def _wrapped(text: str, width: int, first: str = "", hanging: str = "") -> list[str]:
-    """Paragraphs of ``text`` folded at spaces; a word that is longer than a line runs over and stays whole."""
-    return textwrap.wrap(
-        visible(text),
+    """Paragraphs of ``text`` folded at spaces; a word that is longer than a line runs over and stays whole.
+
+    A figure and its unit are one word.
+    """
+    lines = textwrap.wrap(
+        _BEFORE_UNIT.sub(_NO_BREAK, visible(text)),
         width,
         initial_indent=first,
         subsequent_indent=hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _item(mark: str, item: Item, width: int) -> list[str]:
@@ -135,9 +143,15 @@ def _folded(text: str, room: int) -> list[str]:
 
 
 def _cut(text: str, room: int) -> list[str]:
-    """``text`` in at most ``room`` cells without its middle: heads say what a name is, ends tell names apart."""
+    """``text`` in at most ``room`` cells without its middle: heads say what a name is, ends tell names apart.
+
+    A list in words loses its last members whole; commas inside a C++ name are no such list.
+    """
     if cell_len(text) <= room:
         return [text]
+    whole = text.rfind(", ", 0, room + 1) if not set("<({") & set(text) else -1
+    if whole >= room // 2 and cell_len(text[:whole]) < room:
+        return [f"{text[:whole]}…"]
     tail = text[-(room // 4) :]
     head = text[: room - 1 - len(tail)]
     while cell_len(head) + cell_len(tail) + 1 > room:  # wide characters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from foretrace.report.document import Table
 from foretrace.run import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from foretrace.readings.lines import Line
     from foretrace.run import Run
@@ -28,13 +29,16 @@ _TOP = 12
 """Rows that are shown, the longest, where there are more than `_SHORT_STEP` even so."""
 _CEILINGS = {"compute", "memory"}
 _WORTH_A_ROW = 0.01
-"""Copies and sets below this share of the busy time are left out of the table."""
+"""Copies and sets below this share of the busy time have no row of their own."""
+_DIVISIONS = ("aten::div", "aten::div_", "aten::true_divide")
+"""By a number, ATen multiplies by its reciprocal (``div_true_kernel_cuda`` in BinaryDivTrueKernel.cu)."""
 
 _COLUMNS = (
     Column("kernel", "kernel"),
     Column("op", "op"),
     Column("times", "×", "count"),
     Column("time_ns", "µs", "ns"),
+    Column("share", "of GPU", "share"),
     Column("of_limit", "of limit", "share"),
     Column("bound", "bound"),
     Column("reached", "reached"),
@@ -60,7 +64,8 @@ def kernel_table(run: Run) -> Table | None:
     Times are medians over the steps. Where the steps differ in their kernels they are means, which add up. Trial runs
     of an autotuner are told apart from the model's own kernels.
     """
-    rows = [_of_line(line) for line in lines(run)] + _copies_and_sets(run)
+    small, large = _copies_and_sets(run)
+    rows = sorted([*(_of_line(run, line) for line in lines(run)), *large], key=_first)
     trials = _trials(run)
     if not rows and not trials:
         return None
@@ -69,27 +74,67 @@ def kernel_table(run: Run) -> Table | None:
     steady = _steady(rows)
     typical = stats.median if steady else stats.mean
     times = [(_typical_ns(run, row, typical), row) for row in rows]
-    if len(times) > _SHORT_STEP:
+    ranked = len(times) > _SHORT_STEP
+    if ranked:
         times.sort(key=lambda timed: -timed[0])
-    rest = times[_TOP:] if len(times) > _SHORT_STEP else []
+    rest = times[_TOP:] if ranked else []
     shown = [_shown(run, row, typical, time_ns) for time_ns, row in times[: len(times) - len(rest)]]
     columns = tuple(c for c in _COLUMNS if c.key != "times" or any(row["times"] != 1 for row in shown))
     left_out = [f"and {len(rest):,} more: {units.duration(sum(ns for ns, _ in rest))}"] if rest else []
-    return Table(columns, shown, title=_title(run, steady=steady), more="; ".join([*left_out, *trials]) or None)
+    said = "; ".join([*left_out, *_in_short(run, small), *trials])
+    more = ". ".join(filter(None, (said, _key(shown))))
+    return Table(columns, shown, title=_title(run, steady=steady, ranked=ranked), more=more or None)
 
 
-def _title(run: Run, *, steady: bool) -> str:
+def _title(run: Run, *, steady: bool, ranked: bool) -> str:
     count = sum(1 for step in run.steps if len(step.activities))
+    order = "longest first" if ranked else "in order"
     if not count:
-        return "On the GPU, over the whole trace"
+        return f"On the GPU, over the whole trace, {order}"
     if count == 1:
-        return "On the GPU, in the one step"
-    return f"On the GPU, in one step ({'medians' if steady else 'means'} of {count} steps)"
+        return f"On the GPU, in the one step, {order}"
+    return f"On the GPU, in one step ({'medians' if steady else 'means'} of {count} steps), {order}"
 
 
-def _of_line(line: Line) -> _Row:
-    op = "" if line.op == line.groups[0].name else line.op  # a generated kernel's op repeats its name
-    return _Row(line.identity.short, op, _merged([group.per_step for group in line.groups]))
+def _key(shown: Sequence[Mapping[str, Any]]) -> str:
+    """The terms of the table's last columns that its rows use, in words."""
+    bounds = {row.get("bound") for row in shown}
+    if bounds == {None}:
+        return ""
+    words = {
+        "latency": "latency: too small to fill the device",
+        "mixed": "mixed: bounds differ by shape",
+        None: "–: not known",
+    }
+    limit = ["of limit: share of the peak FLOP/s (compute) or bandwidth (memory)"] if bounds & _CEILINGS else []
+    said = "; ".join([*limit, *(text for bound, text in words.items() if bound in bounds)])
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def _first(row: _Row) -> int:
+    """The row's first activity; activities are in order of start."""
+    return min(index for step in row.per_step for index in step)
+
+
+def _of_line(run: Run, line: Line) -> _Row:
+    return _Row(_name(line), _op(run, line), _merged([group.per_step for group in line.groups]))
+
+
+def _name(line: Line) -> str:
+    reciprocal = line.op in _DIVISIONS and line.identity.short == "elementwise mul"
+    return f"{line.identity.short} by 1/x" if reciprocal else line.identity.short
+
+
+def _op(run: Run, line: Line) -> str | None:
+    """The op as the table shows it: what a graph replays has none, and a generated kernel's repeats its name."""
+    if run.activities.in_graph[line.activities[0]]:
+        return "CUDA graph"
+    return "" if line.op == line.groups[0].name else _short(line.op)
+
+
+def _short(op: str | None) -> str | None:
+    """ATen is where an op without a namespace is."""
+    return op.removeprefix("aten::") if op is not None else None
 
 
 def _steady(rows: Sequence[_Row]) -> bool:
@@ -116,7 +161,9 @@ def _typical_ns(run: Run, row: _Row, typical: Callable[[Sequence[float]], float 
 
 def _shown(run: Run, row: _Row, typical: Callable[[Sequence[float]], float | None], time_ns: float) -> dict[str, Any]:
     times = typical([len(step) for step in row.per_step])
-    known = {"kernel": row.kernel, "op": row.op, "times": times, "time_ns": time_ns}
+    busy_ns = typical([run.busy_ns(period) for period in periods(run)])
+    share = time_ns / busy_ns if busy_ns else None
+    known = {"kernel": row.kernel, "op": row.op, "times": times, "time_ns": time_ns, "share": share}
     return {**known, **_against_limit(run, row, time_ns)}
 
 
@@ -144,19 +191,36 @@ def _against_limit(run: Run, row: _Row, time_ns: float) -> dict[str, Any]:
     return {"bound": bound, "of_limit": at_best / took_ns, "reached": reached}
 
 
-def _copies_and_sets(run: Run) -> list[_Row]:
+def _copies_and_sets(run: Run) -> tuple[list[_Row], list[_Row]]:
+    """Rows of copies and sets: those too short to be shown, and the others."""
     a, trials, every = run.activities, benchmarked(run), periods(run)
     found: dict[tuple[str, str | None], list[list[int]]] = {}
     for position, period in enumerate(every):
         wanted = np.isin(a.kind[period], (Kind.COPY, Kind.SET)) & ~trials[period]
         for index in period[wanted].tolist():
             op = int(a.op[index])
-            key = (run.activity_name(index), run.name(op) if op >= 0 else None)
+            shown_op = "CUDA graph" if a.in_graph[index] else _short(run.name(op)) if op >= 0 else None
+            key = (run.activity_name(index), shown_op)
             found.setdefault(key, [[] for _ in every])[position].append(index)
     lengths = a.end_ns - a.start_ns
     rows = [_Row(name, op, tuple(map(tuple, per_step))) for (name, op), per_step in found.items()]
     least = _WORTH_A_ROW * run.busy_ns()
-    return [row for row in rows if lengths[[i for step in row.per_step for i in step]].sum() >= least]
+    large = [bool(lengths[[i for step in row.per_step for i in step]].sum() >= least) for row in rows]
+    return list(compress(rows, (not shown for shown in large))), list(compress(rows, large))
+
+
+def _in_short(run: Run, small: Sequence[_Row]) -> list[str]:
+    """``and 2 memsets: 2.56 µs``: the copies and sets without a row, mean of the steps."""
+    a, steps = run.activities, max(len(periods(run)), 1)
+    indices = np.array([i for row in small for step in row.per_step for i in step], dtype=np.int64)
+    told = []
+    for kind, one, many in ((Kind.SET, "memset", "memsets"), (Kind.COPY, "small copy", "small copies")):
+        some = indices[a.kind[indices] == kind]
+        count = round(len(some) / steps)
+        if count:
+            took = int((a.end_ns[some] - a.start_ns[some]).sum()) / steps
+            told.append(f"and {units.plural(count, one, many)}: {units.duration(took)}")
+    return told
 
 
 def _trials(run: Run) -> list[str]:

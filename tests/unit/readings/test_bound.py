@@ -54,8 +54,8 @@ def test_says_while_profiled_and_gives_the_kernels_own_bounds(recorded: Callable
     answer = _answer(recorded("mlp_64x128x768x3072_eager"))
     assert answer.sentence == (
         "Overhead-bound while profiled: the GPU works 233 µs of 428 µs a step and waits for the host in between (idle "
-        "45.4 %). Its GPU time by itself is 69.8 % compute-bound, 29.6 % memory-bound, 0.658 % too small to fill the "
-        "device. Without the profiler it may not be overhead-bound: 233 µs of GPU work is close to what the host may "
+        "45.4 %). The GPU's work alone is 69.8 % compute-bound, 29.6 % memory-bound, 0.658 % latency-bound. "
+        "Without the profiler it may not be overhead-bound: 233 µs of GPU work is close to what the host may "
         "need then. Time it bare to know (foretrace profile does)."
     )
     assert answer.advice is None
@@ -83,12 +83,25 @@ def test_a_slow_host_is_told_without_the_profiler_too(recorded: Callable[[str], 
 
 
 def test_advice_fits_the_cause(recorded: Callable[[str], Run]) -> None:
-    """CUDA graphs where launches are late; none for a graph, a compiler or an op that computes on the CPU."""
+    """CUDA graphs where launches are late, fuller ones where graphs launch already; none for a compiler or a CPU op."""
     small = _answer(recorded("mlp_1x1x768x3072_eager")).advice
     assert small is not None
     assert "CUDA graphs" in small.text
-    for name in ("mlp_1x1x768x3072_cudagraph", "mlp_recompiles", "mlp_sync_and_pageable_copy"):
+    assert "Counted in half of the recorded step" in small.text
+    graph = _answer(recorded("mlp_1x1x768x3072_cudagraph")).advice
+    assert graph is not None
+    assert graph.text.startswith("Give each graph launch more to do")
+    for name in ("mlp_recompiles", "mlp_sync_and_pageable_copy"):
         assert _answer(recorded(name)).advice is None
+
+
+def test_one_step_says_where_its_window_begins() -> None:
+    """The wait before a step's first launch belongs to no window of that step alone, so the sentence names the ends."""
+    one = TraceBuilder().step(3, 0, 100)
+    one.op("aten::mm", 5, 10).kernel("k", 40, 10, launch=(8, 4)).op("aten::mm", 60, 10).kernel(
+        "k", 80, 10, launch=(62, 4)
+    )
+    assert "works 20.0 µs of 50.0 µs from this step's first GPU event to its last" in _answer(one.run()).sentence
 
 
 def test_recompiling_is_the_compilers_doing(recorded: Callable[[str], Run]) -> None:

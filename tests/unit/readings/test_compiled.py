@@ -27,16 +27,25 @@ def test_what_compiled_calls_add_and_fuse(recorded: Callable[[str], Run]) -> Non
     answer = _answer(recorded("mlp_64x128x768x3072_compiled"))
     assert answer.verdict == "compiled"
     assert answer.sentence == (
-        "Compiled calls add on the host, a step: Dynamo cache lookup (guards) 12.1 µs, pregraph bytecode 5.08 µs, "
-        "AOTDispatcher prologue 6.34 µs. Fused kernels and the ops inside: triton_poi_fused__unsafe_view_gelu_mul_0 "
-        "(gelu, mul). 3 GEMMs a step left to the library as before."
+        "Fused kernels and the ops inside: triton_poi_fused__unsafe_view_gelu_mul_0 (gelu, mul). 3 GEMMs a step left "
+        "to the library as before. Compiled calls add on the host, a step: Dynamo cache lookup (checks the guards) "
+        "12.1 µs, pregraph bytecode (Python before the graph) 5.08 µs, AOTDispatcher prologue (prepares inputs) "
+        "6.34 µs."
     )
+
+
+def test_the_launch_that_the_autotuner_chose(recorded: Callable[[str], Run]) -> None:
+    """8192×3072 elements by 1,024 a block: 24,576 blocks; four warps are 128 threads."""
+    rows = _answer(recorded("mlp_64x128x768x3072_compiled")).evidence
+    (fused,) = (row for row in rows if row["what"] == "fused kernel")
+    assert (fused["grid"], fused["block"]) == ([24_576, 1, 1], [128, 1, 1])
+    assert fused["detail"].endswith("gelu, mul; 24,576 blocks of 128 threads")
 
 
 def test_nothing_fused(recorded: Callable[[str], Run]) -> None:
     """A compiled linear layer runs the same GEMM and only adds work on the host."""
     answer = _answer(recorded("linear_1024x32x64_compiled"))
-    assert answer.sentence.endswith("Nothing was fused, 1 GEMM a step left to the library as before.")
+    assert answer.sentence.startswith("Nothing was fused, 1 GEMM a step left to the library as before.")
 
 
 def test_recompiles_of_the_trace(recorded: Callable[[str], Run]) -> None:

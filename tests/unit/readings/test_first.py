@@ -69,12 +69,13 @@ def test_nothing_where_nothing_is_to_gain(recorded: Callable[[str], Run]) -> Non
     """A large linear layer at 81 % of its peak and 2 % idle."""
     answer = _answer(recorded("linear_8192x4096x4096_eager"))
     assert (answer.verdict, answer.evidence) == ("nothing", ())
-    assert answer.sentence.startswith("Nothing here would save more than 2.00 % of the GPU's time.")
+    assert answer.sentence.startswith("Nothing to do first: nothing found here would save 2.00 % of the GPU's time.")
 
 
 def test_advice_below_a_microsecond_is_none(recorded: Callable[[str], Run]) -> None:
     """A 0.99 µs copy into a graph's input is 7 % of a tiny step and still not worth a word."""
-    assert _answer(recorded("mlp_1x1x768x3072_cudagraph")).evidence == ()
+    (row,) = _answer(recorded("mlp_1x1x768x3072_cudagraph")).evidence
+    assert (row["question"], row["saves_ns"]) == ("bound", None)
 
 
 @pytest.mark.parametrize("name", ["sdpa", "llama4_prefill", "ddp_straggler_rank0", "tp_rank1", "train_mlp_compiled"])
@@ -83,6 +84,13 @@ def test_never_more_than_five(recorded: Callable[[str], Run], name: str) -> None
     rows = _answer(recorded(name)).evidence
     assert 1 <= len(rows) <= 5
     assert all(row["share"] is None or row["share"] >= 0.02 for row in rows)
+
+
+def test_waiting_is_a_part_of_the_step_and_work_of_the_gpus_time(recorded: Callable[[str], Run]) -> None:
+    """711 of 3,038 µs that a step takes, 108 of 805 µs that the GPU works in it."""
+    bound, optimizer, _ = _answer(recorded("train_mlp_eager")).evidence
+    assert (bound["share_of"], round(100 * bound["share"], 1)) == ("the step", 23.4)
+    assert (optimizer["share_of"], round(100 * optimizer["share"], 1)) == ("GPU time", 13.4)
 
 
 def test_no_utilisation_where_flops_are_not_known(recorded: Callable[[str], Run]) -> None:

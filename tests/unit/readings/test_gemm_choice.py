@@ -84,7 +84,7 @@ def test_templates_have_their_sizes_from_their_pointers(recorded: Callable[[str]
 def test_one_kind_of_kernel(recorded: Callable[[str], Run]) -> None:
     """Nothing to compare where one kernel does every product."""
     sentence = _answer(recorded("linear_8192x4096x4096_eager")).sentence
-    assert sentence.startswith("1 matrix product in 1 kind of kernel: [8192, 4096]×[4096, 4096] gets a 256×128 tile.")
+    assert sentence.startswith("One matrix product, one kernel: [8192, 4096]×[4096, 4096] gets a 256×128 tile.")
 
 
 def test_names_and_shapes_move_the_answer() -> None:

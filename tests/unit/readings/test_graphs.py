@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def test_one_launch_six_nodes(recorded: Callable[[str], Run]) -> None:
-    """One graph launch a step runs 4 kernels and 2 sets; the static input is copied by a kernel outside it."""
+    """One graph launch a step runs 4 kernels and 2 memsets; the static input is copied by a kernel outside it."""
     answer = graphs.answer(recorded("mlp_64x128x768x3072_cudagraph"))
     assert answer is not None
     assert answer.sentence == (
-        "1 graph launch a step, 25.7 µs of CPU each; one launch = 4 kernels + 2 sets, 205 µs of GPU. Nodes are put to "
-        "their ops by name and order (inferred). Outside the graph a copy kernel (16.3 µs) fills the static input: "
+        "1 graph launch a step, 25.7 µs of CPU each; one launch = 4 kernels + 2 memsets, 205 µs of GPU. Nodes are put "
+        "to their ops by name and order (inferred). Outside the graph a copy kernel (16.3 µs) fills the static input: "
         "7.41 % of GPU busy."
     )
 

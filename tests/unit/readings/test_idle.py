@@ -35,8 +35,8 @@ def test_eager_mlp_to_the_nanosecond(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "launch-bound"
     assert answer.sentence == (
-        "The GPU is busy 54.6 % of 1.28 ms and idle 583 µs: 509 µs in the 9 of 20 gaps whose next launch had not begun "
-        "when it went idle, 74.1 µs in the other 11 (69.1 µs in 6 still inside the call). Counted from the first GPU "
+        "The GPU is busy 54.6 % of 1.28 ms (3 steps) and idle 583 µs: 509 µs in the 9 of 20 gaps whose next launch had "
+        "not begun, 74.1 µs in the other 11 (69.1 µs in 6 still inside the call). Counted from the first GPU "
         "event to the last."
     )
 
@@ -193,3 +193,21 @@ def test_busy_time_follows_the_kernels() -> None:
     assert abs(causes[gaps.BUSY] - (695_867 // 2 + 4_607)) < 20  # each of 15 halves is rounded to a nanosecond
     low, high = idle.span(run)
     assert sum(causes.values()) == high - low
+
+
+def test_what_the_host_did_meanwhile_and_what_lies_outside_the_steps(recorded: Callable[[str], Run]) -> None:
+    """Of 948 µs behind late launches the naive mask's copies are 81.9; eight events ran before the first step."""
+    naive = idle.answer(recorded("attention_naive"))
+    graph = idle.answer(recorded("mlp_4x2048x2048x16384_cudagraph"))
+    assert naive is not None
+    assert graph is not None
+    assert "948 µs in the 13 of 26 gaps whose next launch had not begun (of which copies 81.9 µs)" in naive.sentence
+    assert "of 9.25 ms (3 steps and 8 events launched outside them)" in graph.sentence
+    assert "10.8 µs in 7 before events without their launch in the file" in graph.sentence
+
+
+def test_gaps_inside_the_call_are_said_once(recorded: Callable[[str], Run]) -> None:
+    """Both gaps whose launch had begun ended while the call still ran."""
+    answer = idle.answer(recorded("llama4_prefill"))
+    assert answer is not None
+    assert "28.7 µs in the other 2, still inside the call." in answer.sentence

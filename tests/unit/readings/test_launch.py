@@ -19,7 +19,7 @@ def test_half_of_the_launches_find_an_idle_gpu(recorded: Callable[[str], Run]) -
     assert answer is not None
     assert answer.verdict == "mixed"
     assert answer.sentence.startswith(
-        "At times: 9 of 21 launch calls (42.9 %) began when the GPU had nothing left to do."
+        "At times, for 509 µs: 9 of 21 launch calls (42.9 %) began when the GPU had nothing left to do."
     )
 
 
@@ -29,7 +29,7 @@ def test_a_deep_queue_is_fed(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "fed"
     assert answer.sentence == (
-        "No: each of the 24 launch calls found the GPU at work. When a launch call begins, the queue holds 16 "
+        "No: each of the 24 launch calls found the GPU at work. When one begins, 16 earlier ones are still queued "
         "(median), at most 26."
     )
 
@@ -42,9 +42,10 @@ def test_latency_depth_and_stretch() -> None:
     answer = launch.answer(built.run())
     assert answer is not None
     assert answer.sentence == (
-        "Yes: 3 of 4 launch calls (75.0 %) began when the GPU had nothing left to do. On an idle GPU, work starts "
-        "5.00 µs (median), at most 5.00 µs, after its call begins; the queue holds 0 (median), at most 0. The longest "
-        "launch-bound stretch is 3 launches in a row (aten::op1 … aten::op3): the GPU idles 279 µs of 300 µs there."
+        "Yes, for 294 µs: 3 of 4 launch calls (75.0 %) began when the GPU had nothing left to do. On an idle GPU, work "
+        "starts 5.00 µs (median), at most 5.00 µs, after its call begins; when a call begins, 0 earlier ones are still "
+        "queued (median), at most 0. The longest launch-bound stretch is 3 launches in a row (aten::op1 … aten::op3): "
+        "the GPU waits 279 µs of 300 µs for these calls to begin."
     )
     (row,) = answer.evidence
     assert (row["launches"], row["idle_ns"], row["wall_ns"]) == (3, 279_000, 300_000)

@@ -20,8 +20,8 @@ def test_last_step_waits_for_the_queue(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "synchronize"
     assert answer.sentence == (
-        "ProfilerStep#4 takes 8.87 ms, 28× the median of the others (318 µs): 8.60 ms more in synchronize "
-        "(cudaDeviceSynchronize). It is the last step, and waits there for all the work that was queued before."
+        "ProfilerStep#4 takes 8.87 ms on the CPU, 28× the others' median (318 µs): as the last step it waits 8.60 ms "
+        "in cudaDeviceSynchronize for all queued work to end."
     )
 
 
@@ -31,9 +31,9 @@ def test_first_step_of_the_file(recorded: Callable[[str], Run]) -> None:
     assert answer is not None
     assert answer.verdict == "ops"
     assert answer.sentence.startswith(
-        "ProfilerStep#2 takes 275 µs, 2.8× the median of the others (99.1 µs): 109 µs more"
+        "ProfilerStep#2 takes 275 µs on the CPU, 2.8× the others' median (99.1 µs): 109 µs more"
     )
-    assert "first step of the file" in answer.sentence
+    assert "It is the first of the file" in answer.sentence
 
 
 @pytest.mark.parametrize("name", ["llama4_decode1", "mlp_recompiles", "tp_rank0"])
@@ -64,7 +64,7 @@ def test_the_cause_is_the_extra_call(call: str, cause: str) -> None:
     assert answer is not None
     assert answer.verdict == cause.replace(" ", "-")
     assert answer.sentence == (
-        f"ProfilerStep#2 takes 600 µs, 6× the median of the others (100 µs): 500 µs more in {cause} ({call})."
+        f"ProfilerStep#2 takes 600 µs on the CPU, 6× the others' median (100 µs): 500 µs more in {cause} ({call})."
     )
     assert answer.evidence[2]["by_cause_ns"] == {cause: 500_000}
 
@@ -102,4 +102,4 @@ def test_a_longer_step_changes_the_answer() -> None:
 
     answer = steps.answer(mutated("tp_rank0", longer))
     assert answer is not None
-    assert answer.sentence.startswith("ProfilerStep#2 takes 2.54 ms, 1.")
+    assert answer.sentence.startswith("ProfilerStep#2 takes 2.54 ms on the CPU, 1.")

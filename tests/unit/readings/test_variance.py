@@ -33,9 +33,9 @@ def test_up_is_slower_than_gate_though_the_same_kernel(recorded: Callable[[str],
     assert answer is not None
     assert answer.verdict == "unknown"
     assert answer.sentence == (
-        "nvjet 256×128×64, 4 stages, bf16→bf16 (aten::mm) takes 55.9 µs here and 60.4 µs there (two places in the "
-        "step), 4.47 µs apart: why cannot be told from the trace: the same kernel, shapes and grid, nothing beside it "
-        "on the GPU, and no clocks recorded."
+        "nvjet 256×128×64, 4 stages, bf16→bf16 (aten::mm) takes 55.9 µs as kernel 1 of the step and 60.4 µs as "
+        "kernel 2, and why cannot be told from the trace. Kernel, shapes and grid are the same, nothing runs beside it "
+        "on the GPU, and no clocks are recorded."
     )
     assert answer.evidence[0]["difference_ns"] == pytest.approx(4_470, abs=5)
 
@@ -97,7 +97,7 @@ def test_figures_follow_the_trace() -> None:
 
     answer = variance.answer(mutated("mlp_64x128x768x3072_compiled", slow_up))
     assert answer is not None
-    assert "takes 55.9 µs here and 121 µs there" in answer.sentence
+    assert "takes 55.9 µs as kernel 1 of the step and 121 µs as kernel 2" in answer.sentence
 
 
 def test_silent_where_nothing_ran_twice() -> None:

@@ -53,6 +53,27 @@ def test_figures_stay_whole_where_names_cannot_shrink_further() -> None:
     assert "n…n" in line
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("gemm 256×128×64, 4 stages, bf16→bf16", "gemm 256×128×64, 4 stages…"),
+        ("elementwise<vector, functor, 4>(unsigned)", "elementwise<vector, …signed)"),
+    ],
+)
+def test_a_list_in_words_loses_its_last_members_whole(name: str, shown: str) -> None:
+    """A decoded name is cut between its parts; a C++ name keeps its end, which tells it from others."""
+    columns = (Column("name", "name"), Column("t", "µs", "ns"))
+    lines = to_terminal(Document((Table(columns, [{"name": name, "t": 1_000}]),)), width=36).splitlines()
+    assert lines[1].strip().startswith(f"{shown} ")
+
+
+def test_a_figure_and_its_unit_share_a_line() -> None:
+    """Where a line is full before the unit, the figure goes on with it; words break anywhere."""
+    page = Document((Sentence("the GPU works 55.7 µs in all, 43.2 % of it in one"),))
+    assert to_terminal(page, width=19).splitlines() == ["the GPU works", "55.7 µs in all,", "43.2 % of it in one"]
+    assert to_terminal(page, width=18).splitlines()[-2:] == ["43.2 % of it in", "one"]
+
+
 def test_wide_characters_count_as_two_cells() -> None:
     """Names in scripts with wide signs keep the columns aligned."""
     columns = (Column("name", "name"), Column("t", "µs", "ns"))

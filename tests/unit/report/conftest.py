@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,14 @@ from foretrace.run import Run, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+_H200 = Path(__file__).parents[2] / "data" / "h200"
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Callable[[str], Run]:
+    """A recorded trace by name; read once."""
+    return lru_cache(maxsize=4)(lambda name: read(_H200 / f"{name}.json.gz"))
 
 
 @pytest.fixture

@@ -45,10 +45,11 @@ def test_times_are_medians_over_steps(built: Callable[..., Run]) -> None:
     """Three equal steps: each kernel in its place, the middle of its three times."""
     steps = [[("ka", "aten::a", us), ("kb", "aten::b", 1)] for us in (5, 6, 12)]
     run = built(*_steps(*steps))
-    assert _cells(run, "kernel", "op", "times", "time_ns") == [("ka", "aten::a", 1, 6_000), ("kb", "aten::b", 1, 1_000)]
+    assert _cells(run, "kernel", "op", "times", "time_ns") == [("ka", "a", 1, 6_000), ("kb", "b", 1, 1_000)]
+    assert _cells(run, "share") == [(6 / 7,), (1 / 7,)]
     table = kernel_table(run)
     assert table is not None
-    assert table.title == "On the GPU, in one step (medians of 3 steps)"
+    assert table.title == "On the GPU, in one step (medians of 3 steps), in order"
     assert "times" not in {column.key for column in table.columns}
 
 
@@ -58,7 +59,7 @@ def test_steps_that_differ_are_averaged(built: Callable[..., Run]) -> None:
     assert _cells(run, "kernel", "times", "time_ns") == [("ka", 1, 6_000), ("kb", 0.5, 1_500)]
     table = kernel_table(run)
     assert table is not None
-    assert table.title == "On the GPU, in one step (means of 2 steps)"
+    assert table.title == "On the GPU, in one step (means of 2 steps), in order"
 
 
 def test_many_kernels_are_put_together_and_ranked(built: Callable[..., Run]) -> None:
@@ -71,16 +72,41 @@ def test_many_kernels_are_put_together_and_ranked(built: Callable[..., Run]) -> 
     assert rows[1] == ("k19", 1, 2_900)
     table = kernel_table(run)
     assert table is not None
+    assert table.title == "On the GPU, in the one step, longest first"
     assert table.more == "and 9 more: 12.6 µs"  # k0 … k8: 9 + 0.1 × (0 + … + 8)
 
 
 def test_copies_that_take_time_have_a_row(built: Callable[..., Run]) -> None:
-    """A copy belongs to what the device did; a memset of a thousandth of the time does not show."""
+    """A copy belongs to what the device did; a memset of a thousandth of the time is only counted."""
     rows = [
         *_steps([("Memcpy HtoD (Pageable -> Device)", "aten::copy_", 600)], cat="gpu_memcpy"),
         ("gpu_memset", "Memset (Device)", 700, 0.5, 7, {"stream": 7, "device": 0}),
     ]
-    assert _cells(built(*rows), "kernel", "op") == [("Memcpy HtoD (Pageable -> Device)", "aten::copy_")]
+    steps = [row for row in rows if row[0] != "gpu_memset"]
+    assert _cells(built(*steps), "kernel", "op") == [("Memcpy HtoD (Pageable -> Device)", "copy_")]
+    table = kernel_table(built(*[row for row in rows if row[0] != "user_annotation"]))
+    assert table is not None
+    assert (len(table.rows), table.more) == (1, "and 1 memset: 500 ns")
+
+
+def test_what_ran_is_listed_in_order_with_its_terms(recorded: Callable[[str], Run]) -> None:
+    """The mask's copy stands where it ran, a division by a number says how it is done, and terms are explained."""
+    table = kernel_table(recorded("attention_naive"))
+    assert table is not None
+    assert [row["op"] for row in table.rows] == [
+        "bmm", "div", "fill_", "triu", "copy_", "masked_fill_", "_softmax", "bmm"
+    ]  # fmt: skip
+    assert table.rows[1]["kernel"] == "elementwise mul by 1/x"
+    assert table.more == (
+        "and 1 memset: 736 ns. Of limit: share of the peak FLOP/s (compute) or bandwidth (memory); latency: too small "
+        "to fill the device"
+    )
+
+
+def test_what_a_graph_replays_has_no_op(recorded: Callable[[str], Run]) -> None:
+    """The op around a graph launch is the same for all nodes and says nothing of any."""
+    rows = _cells(recorded("mlp_64x128x768x3072_cudagraph"), "op")
+    assert rows == [("_foreach_copy_",), *[("CUDA graph",)] * 4]
 
 
 def test_no_device_activity_has_no_table(built: Callable[..., Run]) -> None:
