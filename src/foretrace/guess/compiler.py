@@ -83,7 +83,7 @@ class Compiler:
     ) -> Callable[..., Any]:
         from foretrace.guess import fusion  # noqa: PLC0415 - as above
 
-        runnable = copy.deepcopy(graph)
+        runnable = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor's passes change the other
         with self._paused():
             launched = fusion.decide(graph, inputs, self.device, options)
         if replayed:

@@ -90,7 +90,10 @@ def plan(
                 views.append(one.op)
         kernels += [kernel for kernel, _ in pairs]
         loads += [load for _, load in pairs]
-    return Plan(tuple(kernels), tuple(loads), tuple(views), compiler.ran, tuple(recorder.notes), breaks)
+    notes = tuple(recorder.notes)
+    if compiled and not compiler.ran:
+        notes += ("nothing was compiled: Dynamo found no graph in it, so it runs as eager code",)
+    return Plan(tuple(kernels), tuple(loads), tuple(views), compiler.ran, notes, breaks)
 
 
 def _recorded(

@@ -29,7 +29,7 @@ class Match:
     moved: bool = False
 
 
-_CLASS, _OP, _SHAPES, _MODULE = 4, 3, 3, 2
+_ONLY_CLASS, _CLASS, _OP, _SHAPES, _MODULE = 1, 4, 3, 3, 2
 _TEMPLATES = frozenset({"gemm", "conv", "attention"})
 _MOST_CELLS = 4_000_000
 """Above this many comparisons (2,000 × 2,000 kernels, a few seconds) kernels are paired in the order of their class."""
@@ -114,6 +114,8 @@ def _working(ops: Sequence[str]) -> frozenset[str]:
 def _score(guess: GuessedKernel, seen: Seen) -> int:
     if not classes_agree(guess, seen):
         return 0
+    if ops_agree(guess, seen) is False:
+        return _ONLY_CLASS  # better than nothing, and less than any agreement elsewhere
     score = _CLASS + _MODULE * modules_agree(guess, seen)
     return score + _OP * bool(ops_agree(guess, seen)) + _SHAPES * bool(shapes_agree(guess, seen))
 

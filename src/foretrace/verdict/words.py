@@ -112,7 +112,7 @@ def _expected(part: str) -> Expected:
 def _class(word: str) -> str:
     plain = "-".join(word.lower().replace("_", "-").split()).removesuffix("-kernel").removesuffix("-kernels")
     singular = plain.removesuffix("s") if plain not in CLASSES else plain
-    for candidate in (plain, singular, f"{singular}e"):
+    for candidate in (plain, singular, f"{singular.removesuffix('ie')}y"):
         name = _SYNONYMS.get(candidate, candidate)
         if name in (*CLASSES, "kernel", "graph"):
             return name
