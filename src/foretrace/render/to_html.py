@@ -15,7 +15,7 @@ from foretrace.report.document import Fields, Headline, Listing, Note, Sentence,
 from foretrace.report.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from foretrace.readings import Answer
     from foretrace.report.document import Block, Document
@@ -25,6 +25,8 @@ _NO_PAGE = Page(source="")
 _FILTERED = 8
 """Rows from which a table is given a field to filter it."""
 _OPEN_DEPTH = 3
+_MOST_ROWS = 200
+"""Rows of evidence that are shown at all."""
 _FEW_ROWS = 12
 """Evidence of up to this many rows is shown without asking for it."""
 
@@ -45,9 +47,9 @@ def to_html(document: Document, page: Page | None = None) -> str:
     asked = frozenset(answer.question for answer in shown.answers)
     sections = _sections(shown, drawn)
     body = [
-        *(_block(block, drawn, asked) for block in before),
+        *_blocks(before, drawn, asked),
         timelines(shown.timelines),
-        *(_block(block, drawn, asked) for block in after),
+        *_blocks(after, drawn, asked),
         *(html for _, _, html in sections),
     ]
     headline = first.text if first else shown.title or "foretrace"
@@ -68,7 +70,7 @@ def to_html(document: Document, page: Page | None = None) -> str:
 
 def to_fragment(document: Document) -> str:
     """``document`` as HTML without style, script or links, for a place inside another page."""
-    return "\n".join(_block(block, frozenset(), frozenset()) for block in document.blocks)
+    return "\n".join(_blocks(document.blocks, frozenset(), frozenset()))
 
 
 def _events(page: Page) -> frozenset[int]:
@@ -79,7 +81,16 @@ def _events(page: Page) -> frozenset[int]:
     return frozenset(slice_.event for slice_ in drawn.slices) | frozenset(drawn.stands_for)
 
 
-def _block(block: Block, drawn: frozenset[int], asked: frozenset[str]) -> str:  # noqa: PLR0911 - one a kind of block
+def _blocks(blocks: Iterable[Block], drawn: frozenset[int], asked: frozenset[str]) -> Iterator[str]:
+    """Every block; a listing after a title is a part of what the title names."""
+    under = 2
+    for block in blocks:
+        yield _block(block, drawn, asked, under)
+        if isinstance(block, Title):
+            under = 3
+
+
+def _block(block: Block, drawn: frozenset[int], asked: frozenset[str], under: int) -> str:  # noqa: PLR0911 - one a kind
     match block:
         case Headline(text):
             return tag("h1", escaped(text))
@@ -95,7 +106,7 @@ def _block(block: Block, drawn: frozenset[int], asked: frozenset[str]) -> str:  
             entries = "".join(
                 tag("li", f"{paragraph(item.text)}{_hint(item.hint, asked) if item.hint else ''}") for item in items
             )
-            return f"{tag('h2', escaped(title))}{tag('ol' if numbered else 'ul', entries, class_='listing')}"
+            return f"{tag(f'h{under}', escaped(title))}{tag('ol' if numbered else 'ul', entries, class_='listing')}"
         case Fields(pairs):
             return tag("dl", "".join(f"{tag('dt', escaped(k))}{tag('dd', paragraph(v))}" for k, v in pairs))
 
@@ -123,7 +134,7 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
     )
     body = f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
     name = table.title or columns[0].header
-    scroller = tag("div", tag("table", body), class_="scroll", tabindex=0, role="region", aria_label=name)
+    scroller = tag("div", tag("table", body), class_="scroll", tabindex=0, role="group", aria_label=name)
     field = ""
     if filtered and len(table.rows) >= _FILTERED:
         field = (
@@ -177,7 +188,9 @@ def _answer(answer: Answer, drawn: frozenset[int]) -> str:
     advice = tag("p", f"<b>Do:</b> {paragraph(answer.advice.text)}") if answer.advice else ""
     evidence = ""
     if answer.evidence and answer.columns:
-        rows = Table(answer.columns, answer.evidence)
+        rest = len(answer.evidence) - _MOST_ROWS
+        more = f"and {units.plural(rest, 'row')} more: `--format json` has all" if rest > 0 else None
+        rows = Table(answer.columns, answer.evidence[:_MOST_ROWS], more=more)
         evidence = tag(
             "details",
             f"<summary>Evidence: {units.plural(len(answer.evidence), 'row')}</summary>{_table(rows, drawn)}",

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from foretrace.readings import Answer, Column, ask
 from foretrace.readings.costs import ceiling_ns, cost
 from foretrace.readings.groups import groups, periods
 from foretrace.readings.lines import event, lines
 from foretrace.readings.roofline import rates
 from foretrace.report.document import Table
-from foretrace.report.timeline import Timeline, timeline
+from foretrace.report.timeline import Timeline, representative, timeline
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 MOST_KERNELS = 1_000
 """Rows of the table of every kernel: about 0.4 MB of a page."""
+MOST_CHAINS = 4_000
+"""GPU events whose chains are followed, at 0.1 ms each."""
+MOST_SIBLINGS = 40
+"""Links of one chain: nobody reads on."""
 _KERNELS = (
     Column("kernel", "kernel"),
     Column("op", "op"),
@@ -240,13 +246,17 @@ def _idle(run: Run) -> tuple[Part, ...]:
 
 
 def _typical_period(run: Run) -> tuple[list[int], str]:
-    """The activities whose chains are shown, and what they are."""
-    with_gpu = [step for step in run.steps if len(step.activities)]
-    if not with_gpu:
-        return list(range(len(run.activities))), "the whole trace"
-    by_time = sorted(with_gpu, key=lambda step: run.busy_ns(step.activities))
-    step = by_time[len(by_time) // 2]
-    return step.activities.tolist(), step.name
+    """The activities whose chains are shown, the longest of very many, and what they are."""
+    position = representative(run)
+    if position is not None and len(run.steps[position].activities):
+        activities, what = run.steps[position].activities, run.steps[position].name
+    else:
+        activities, what = np.arange(len(run.activities)), "the whole trace"
+    if len(activities) > MOST_CHAINS:
+        length = (run.activities.end_ns - run.activities.start_ns)[activities]
+        activities = activities[np.sort(np.argsort(-length, kind="stable")[:MOST_CHAINS])]
+        what = f"the {MOST_CHAINS:,} longest GPU events of {what}"
+    return activities.tolist(), what
 
 
 def _chains(run: Run, activities: Sequence[int]) -> tuple[Node, ...]:
@@ -260,11 +270,16 @@ def _chains(run: Run, activities: Sequence[int]) -> tuple[Node, ...]:
 
 
 def _nodes(roads: Sequence[tuple[tuple[str, ...], int, int]], depth: int) -> Iterator[Node]:
+    """A node for each name at this depth, in the order of the roads; of very many those with the most GPU time."""
     below: dict[str, list[tuple[tuple[str, ...], int, int]]] = {}
     for road in roads:
         if len(road[0]) > depth:
             below.setdefault(road[0][depth], []).append(road)
-    for name, some in below.items():
-        children = tuple(_nodes(some, depth + 1))
-        total = sum(ns for _, ns, _ in some)
-        yield Node(name, len(some), total, None if children else some[0][2], children)
+    total = {name: sum(ns for _, ns, _ in some) for name, some in below.items()}
+    kept = set(sorted(below, key=lambda name: -total[name])[:MOST_SIBLINGS])
+    for name in (name for name in below if name in kept):
+        children = tuple(_nodes(below[name], depth + 1))
+        yield Node(name, len(below[name]), total[name], None if children else below[name][0][2], children)
+    rest = [name for name in below if name not in kept]
+    if rest:
+        yield Node(f"and {len(rest):,} more", sum(len(below[n]) for n in rest), sum(total[n] for n in rest), None, ())
