@@ -52,19 +52,24 @@ _ASCII = str.maketrans({**dict(zip("µ×·–−²└─│╭╮╰╯", "ux---
 """The nearest ASCII for the signs that foretrace itself writes."""
 
 
-def app() -> App:
-    """The command line, with every command still unloaded."""
+def app(command: str | None = None) -> App:
+    """The command line, with every command still unloaded.
+
+    Args:
+        command: The one that is about to run: its help is its docstring, not its line in the list.
+    """
     tree = App(
         name="foretrace",
         help="Guess first, then look: PyTorch performance in words, from code to kernel.",
         version=__version__,
         result_action="return_value",
-        help_format="plaintext",  # Markdown would cost 50 ms
+        # Markdown costs 50 ms: well spent on one command's paragraphs, not on the list of commands
+        help_format="markdown" if command in {name for name, _, _ in COMMANDS} else "plaintext",
         suppress_keyboard_interrupt=False,
         default_parameter=DEFAULTS,
     )
     for position, (name, where, line) in enumerate(COMMANDS):
-        tree.command(where, name=name, help=line, sort_key=position)
+        tree.command(where, name=name, help=None if name == command else line, sort_key=position)
     return tree
 
 
@@ -72,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code: 0 done, 1 something broken, 2 wrong input, 3 partial input."""
     _never_fail_to_encode()
     try:
-        result = app()(sys.argv[1:] if argv is None else argv, exit_on_error=False, print_error=False)
+        words = sys.argv[1:] if argv is None else argv
+        result = app(words[0] if words else None)(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
         return _complain(_usage(error))
