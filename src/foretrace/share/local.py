@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import sys
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +63,11 @@ class TraceServer(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the file is."""
         return f"http://{HOST}:{self.server_port}/{quote(self.path.name, safe='')}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that goes away is no error of ours; others are raised as usual."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def until_fetched(self) -> None:
         """Serve until the file was sent in full, or until `KeyboardInterrupt`."""

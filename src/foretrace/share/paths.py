@@ -7,10 +7,6 @@ home directory becomes ``~``; of any other path its last part remains.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PART = r"[^\s/\\:\"'`<>|*?()\[\]{},;&=#]"
 _HOMES = r"(?:home|Users)"
@@ -56,8 +52,3 @@ def shorten(path: str, home: str | None = None) -> str:
         return path
     last = re.split(r"[/\\]+", path.rstrip("/\\"))[-1]
     return f".../{last}"
-
-
-def shortener(home: str | None) -> Callable[[re.Match[str]], str]:
-    """`shorten` for `re.sub`."""
-    return lambda match: shorten(match.group(), home)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import msgspec
 
 from foretrace.share import secrets
 from foretrace.share.names import HOST, HOST_KEY, USER, USER_KEY, Names
-from foretrace.share.paths import ABSOLUTE, IN_MARKUP, shorten, shortener
+from foretrace.share.paths import ABSOLUTE, IN_MARKUP, shorten
 from foretrace.units import plural
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ _E_MAIL = re.compile(r"(?<![\w.+/@-])[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 _PRIVATE_ADDRESS = re.compile(
     r"(?<![\w.])(?:10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})(?![\w.]*\w)"
 )
+_INTERNAL_HOST = re.compile(
+    r"(?<![\w.-])(?:ip-\d+-\d+-\d+-\d+(?:\.[\w-]+)*|[\w-]+(?:\.[\w-]+)*\.(?:internal|lan|corp|intranet|localdomain)"
+    r"|[a-z][a-z0-9]*-[\w-]*\d[\w-]*(?:\.[\w-]+)*\.local)(?![\w-])"
+)
+"""Names that are hosts' whoever has them: of clouds and of networks without a name in public."""
 _STACK_KEYS = frozenset({"Call stack", "Call Stack", "call_stack", "Python stack", "python_stack", "stack", "Stack"})
 _FRAME_CATEGORY, _MODULE = "python_function", "nn.Module: "
 _LONGEST_KEY = 100
@@ -56,6 +62,29 @@ _LONGEST_KEY = 100
 _decode = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
 _LITERAL = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _MOST_KNOWN = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is looked for, what it becomes, as what it counts; a text without any of ``needs`` cannot have it."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    by: str
+    needs: tuple[str, ...]
+
+
+_RULES = (
+    _Rule("token", secrets.TOKENS, secrets.TOKEN, ("",)),
+    _Rule("token", secrets.BEARER, rf"\1\2{secrets.TOKEN}", (" ", "\t")),
+    _Rule("token", secrets.URL_CREDENTIALS, rf"\1{secrets.CREDENTIALS}@", ("://",)),
+    _Rule("token", secrets.URL_SIGNATURE, rf"\1{secrets.SECRET}", ("=",)),
+    _Rule("environment", _PRIVATE_VARIABLE, rf"\1\2{ENVIRONMENT}", ("=",)),
+    _Rule("user", _E_MAIL, USER, ("@",)),
+    _Rule("host", _PRIVATE_ADDRESS, ADDRESS, ("10.", "192.168.", "172.")),
+    _Rule("host", _INTERNAL_HOST, HOST, ("ip-", ".internal", ".l", ".corp", ".intranet")),
+)
+"""In the order in which they are applied to a text."""
 
 
 class Redactor:
@@ -75,7 +104,6 @@ class Redactor:
         self._hidden = self._names.pattern()
         self._stacks = stacks
         self._home = str(Path.home())
-        self._shortened = shortener(self._home)
         self._known: dict[str, tuple[str, Counter[str]]] = {}
         self._sound: set[bytes] = set()
 
@@ -109,7 +137,7 @@ class Redactor:
         if isinstance(value, list):
             return [self.tree(item, key) for item in value]
         if isinstance(value, dict):
-            if _ENVIRONMENT_KEY.fullmatch(key):
+            if _is_environment(key):
                 return {self.text(name): self._variable(name, item) for name, item in value.items()}
             if value.get("cat") == _FRAME_CATEGORY and self._stacks and isinstance(value.get("name"), str):
                 value = {**value, "name": self._frame(value["name"])}
@@ -136,7 +164,7 @@ class Redactor:
             return False
         if self._stacks and key == _FRAME_CATEGORY:
             return True
-        return _ENVIRONMENT_KEY.fullmatch(key) is not None or any(says(key) for _, says, _ in _BY_KEY)
+        return _is_environment(key) or any(says(key) for _, says, _ in _BY_KEY)
 
     def _value(self, value: str, key: str) -> str:
         if secrets.HARMLESS_VALUE.fullmatch(value):
@@ -144,7 +172,7 @@ class Redactor:
         for kind, says, by in _BY_KEY:
             if says(key) and (kind != "stack" or self._stacks):
                 return self._replaced(kind, by)
-        variable = _VARIABLE.fullmatch(value) if _ENVIRONMENT_KEY.fullmatch(key) else None
+        variable = _VARIABLE.fullmatch(value) if _is_environment(key) else None
         return f"{variable[1]}={self._variable(variable[1], variable[2])}" if variable else self.text(value)
 
     def _variable(self, name: str, value: Any) -> Any:  # noqa: ANN401 - the JSON edge
@@ -162,22 +190,15 @@ class Redactor:
         return by
 
     def _hide(self, text: str, counts: Counter[str], paths: re.Pattern[str] = ABSOLUTE) -> str:
-        def count(pattern: re.Pattern[str], by: str, kind: str, text: str) -> str:
-            text, times = pattern.subn(by, text)
-            counts[kind] += times
-            return text
-
-        text = count(secrets.TOKENS, secrets.TOKEN, "token", text)
-        text = count(secrets.BEARER, rf"\1\2{secrets.TOKEN}", "token", text)
-        text = count(secrets.URL_CREDENTIALS, rf"\1{secrets.CREDENTIALS}@", "token", text)
-        text = count(secrets.URL_SIGNATURE, rf"\1{secrets.SECRET}", "token", text)
+        for rule in _RULES:
+            if any(part in text for part in rule.needs):
+                text, times = rule.pattern.subn(rule.by, text)
+                counts[rule.kind] += times
         text = secrets.ASSIGNMENT.sub(lambda match: _assigned(match, counts), text)
-        text = count(_PRIVATE_VARIABLE, rf"\1\2{ENVIRONMENT}", "environment", text)
-        text = count(_E_MAIL, USER, "user", text)
-        text = count(_PRIVATE_ADDRESS, ADDRESS, "host", text)
-        shortened, _ = paths.subn(self._shortened, text)
-        counts["path"] += sum(shorten(path, self._home) != path for path in paths.findall(text))
-        return self._without_names(shortened, counts)
+        if "/" in text or "\\" in text:
+            counts["path"] += sum(shorten(path, self._home) != path for path in paths.findall(text))
+            text = paths.sub(lambda match: shorten(match.group(), self._home), text)
+        return self._without_names(text, counts)
 
     def _without_names(self, text: str, counts: Counter[str]) -> str:
         if self._hidden is None:
@@ -210,7 +231,11 @@ def removed(counts: Mapping[str, int]) -> str:
 
 
 def _is_secret(key: str) -> bool:
-    return secrets.SECRET_NAME.fullmatch(secrets.camel_to_snake(key)) is not None
+    return len(key) <= _LONGEST_KEY and secrets.SECRET_NAME.fullmatch(secrets.camel_to_snake(key)) is not None
+
+
+def _is_environment(key: str) -> bool:
+    return len(key) <= _LONGEST_KEY and _ENVIRONMENT_KEY.fullmatch(secrets.camel_to_snake(key)) is not None
 
 
 _BY_KEY = (
@@ -223,7 +248,8 @@ _BY_KEY = (
 
 
 def _assigned(match: re.Match[str], counts: Counter[str]) -> str:
-    if secrets.HARMLESS_VALUE.fullmatch(match[3]):
+    *said, value = match.groups(default="")
+    if secrets.HARMLESS_VALUE.fullmatch(value):
         return match.group()
     counts["token"] += 1
-    return f"{match[1]}{match[2]}{secrets.SECRET}"
+    return f"{''.join(said)}{secrets.SECRET}"

@@ -41,25 +41,26 @@ TOKENS = re.compile(f"{_PRIVATE_KEY}|{_ALONE}(?:{'|'.join(_SHAPES)})", re.DOTALL
 """Whole tokens and private keys, wherever they stand."""
 
 BEARER = re.compile(r"(?i)\b(bearer|authorization\W{1,4}(?:basic|token|digest))(\s+)[\w.~+/=:-]{6,}")
-URL_CREDENTIALS = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"'<>]+@")
+URL_CREDENTIALS = re.compile(r"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/@\"'<>]+@")
 URL_SIGNATURE = re.compile(
     r"(?i)([?&;](?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|signature|sig|token"
     r"|access_token|api_?key|auth|password|key-pair-id|policy)=)[^\s&#\"'<>]+"
 )
 
 _PARTS = (
-    r"(?:token|secrets?|passw(?:or)?d|passphrase|pwd|credentials?|bearer|authorization|cookie|api_?key|auth_?key"
-    r"|(?:access|private|secret|signing|account|encryption|license|ssh)_?key(?:_?id)?)"
+    r"(?:token|secrets?|passw(?:or)?d|passphrase|pwd|credentials?|bearer|authorization|cookie|api[_-]?key|auth[_-]?key"
+    r"|(?:access|private|secret|signing|account|encryption|license|ssh)[_-]?key(?:[_-]?id)?)"
 )
 SECRET_NAME = re.compile(rf"(?i)(?:.*[^A-Za-z])?{_PARTS}(?:_?(?:id|value|str|string|b64|base64|hash|\d+))?")
 """A whole key or variable under which a secret is kept (``HF_TOKEN``, ``api-key``); ``num_tokens`` is none."""
 
+_NAME = rf"(?:[A-Za-z0-9]+[_.-])*{_PARTS}(?:[_.-][A-Za-z0-9]+)*"
+_VALUE = r"([^\s\"',;&})\]\\]+)"
 ASSIGNMENT = re.compile(
-    rf"(?i)(?<![A-Za-z0-9])((?:--?)?(?:[A-Za-z0-9]+[_.-])*{_PARTS}(?:[_.-][A-Za-z0-9]+)*)"
-    r"(\\?[\"']?\s*(?:=>?|:(?!:))\s*\\?[\"']?|(?<=-token)\s+|(?<=-password)\s+|(?<=-key)\s+|(?<=-secret)\s+)"
-    r"([^\s\"',;&})\]\\]+)"
+    rf"(?i)(?:(?<![A-Za-z0-9_.-])(-{{0,2}}{_NAME})(\\?[\"']?\s*(?:=>?|:(?!:))\s*\\?[\"']?)"
+    rf"|(?<![\w-])(--{_NAME})([\"',]*\s+\\?[\"']?)){_VALUE}"
 )
-"""``NAME=value``, ``name: value`` and ``--name value`` of such names: name, sign, value."""
+"""``NAME=value``, ``name: value`` and ``--name value`` of such names: name and sign of either form, then the value."""
 
 HARMLESS_VALUE = re.compile(r"(?i)-?\d{1,12}(?:\.\d+)?|true|false|none|null|\[[a-z ]+\]?|")
 """Numbers, booleans and what was redacted already, which no token is."""

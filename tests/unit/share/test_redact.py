@@ -68,6 +68,12 @@ def test_a_token_is_removed_wherever_it_stands(kind: str) -> None:
         ("db_password: 'hunter22'", "db_password: '[secret]'"),
         ("USER=ada HOME=/home/ada torchrun", "USER=[environment] HOME=[environment] torchrun"),
         ("mail ada@example.org", "mail [user]"),
+        ("curl -H 'X-API-Key: abc123def'", "curl -H 'X-API-Key: [secret]'"),
+        ("['--hf-token', 'abcdef']", "['--hf-token', '[secret]']"),
+        ("AWS_SECRET_ACCESS_KEY=abc/def+ghi", "AWS_SECRET_ACCESS_KEY=[secret]"),
+        ("postgres://u:p@db:5432/x", "postgres://[credentials]@db:5432/x"),
+        ("store at ip-10-0-3-4.ec2.internal:29500", "store at [host]:29500"),
+        ("gpu-node-7.local and node7.lan", "[host] and [host]"),
         ("tcp://10.4.0.17:29500", "tcp://[address]:29500"),
     ],
 )
@@ -120,6 +126,10 @@ def test_absolute_paths_are_shortened(text: str, expected: str) -> None:
         "cuda:nccl",
         "https://pytorch.org/docs/stable/profiler.html",
         "/dev/nvidia0",
+        "the next-token prediction",
+        "threading.local",
+        "a @ b.T",
+        "aten::_scaled_dot_product_flash_attention",
     ],
 )
 def test_what_is_not_private_stays(text: str) -> None:
