@@ -23,6 +23,8 @@ HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    # cuBLAS says so when the backward's thread is the first to call it, and then sets the context
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),
     pytest.mark.skipif(interpreting(), reason="TRITON_INTERPRET is set: kernels would run on the CPU"),
 ]
 needs_hopper = pytest.mark.skipif(not HOPPER, reason="needs an sm_90 device")

@@ -7,12 +7,18 @@ interpreter), triton and one dtype throughout; ``plan`` knows which shapes each 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
+
+
+if torch.version.cuda is not None or torch.version.hip is not None:
+    # Triton takes 0.3 s to import: here rather than in the first call
+    with suppress(ImportError):
+        from .kernels import hopper_backward, hopper_forward, pointwise  # noqa: F401 - imported for the calls below
 
 
 class Weights(NamedTuple):

@@ -25,8 +25,6 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 _MAX_ROWS = 64
-# bytes that a TMA descriptor asks every row to start on
-_TMA_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +126,14 @@ def bucket(rows: int) -> int:
 
 
 def _tma_ready(*matrices: Tensor) -> bool:
+    return all([m.data_ptr() % 16 == 0 and _rows_aligned(m) for m in matrices])
+
+
+def _rows_aligned(matrix: Tensor) -> bool:
     # two bytes an element: a stride of a multiple of 8 keeps every row on 16 bytes
-    return all(
-        [t.stride(1) == 1 and t.stride(0) % 8 == 0 and t.data_ptr() % _TMA_ALIGNMENT == 0 for t in matrices]
-    )
+    if matrix.is_contiguous():
+        return matrix.shape[1] % 8 == 0
+    return matrix.stride(1) == 1 and matrix.stride(0) % 8 == 0
 
 
 @lru_cache(maxsize=4096)

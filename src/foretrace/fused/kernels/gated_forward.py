@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from .device_activation import act
-from .launch import aligned, kind, launch
+from .launch import aligned, cdiv, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,5 +92,5 @@ def gated_forward(
         x_MK, gate_weight_NK, up_weight_NK, h_MN, g, u, m, n, k, *strides,
         saved is not None, activation, cfg.bm, cfg.bn, cfg.bk, cfg.group,
     )  # fmt: skip
-    grid = triton.cdiv(m, cfg.bm) * triton.cdiv(n, cfg.bn)
+    grid = cdiv(m, cfg.bm) * cdiv(n, cfg.bn)
     launch(_kernel, key, grid, args, num_warps=cfg.warps, num_stages=cfg.stages)

@@ -81,7 +81,9 @@ class _Address(NamedTuple):
 
 def descriptor(tensor: Tensor, rows: int, cols: int) -> TensorDescriptor:
     """A TMA descriptor over a bf16 or fp16 matrix, moving blocks of ``rows`` x ``cols``."""
-    return _describe(tensor.data_ptr(), tensor.dtype, *tensor.shape, tensor.stride(0), rows, cols)
+    # a single row has no next one, and its stride may be anything
+    stride = tensor.stride(0) if tensor.shape[0] > 1 else tensor.shape[1]
+    return _describe(tensor.data_ptr(), tensor.dtype, *tensor.shape, stride, rows, cols)
 
 
 @lru_cache(maxsize=1024)

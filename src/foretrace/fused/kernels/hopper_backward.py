@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -25,7 +24,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from .device_activation import act_and_slope
 from .gluon_tiles import SLICES, descriptor, multiprocessors, slices, tile_of
-from .launch import launch
+from .launch import cdiv, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -255,7 +254,7 @@ def gated_backward(
     """
     cfg = config
     (m, k), n = dy_MK.shape, gate_MN.shape[1]
-    steps = max(triton.cdiv(k, cfg.bk), SLICES.value)
+    steps = max(cdiv(k, cfg.bk), SLICES.value)
     tensors = (gate_MN, up_MN, dgate_MN, dup_MN, h_MN)
     args = (
         descriptor(dy_MK, cfg.bm, cfg.bk),
@@ -263,5 +262,5 @@ def gated_backward(
         *(descriptor(t, cfg.bm // 2, cfg.bn // SLICES.value) for t in tensors),
         m, n, steps, activation, cfg.stages, cfg.group,
     )  # fmt: skip
-    grid = min(multiprocessors(dy_MK.device.index), triton.cdiv(m, cfg.bm) * triton.cdiv(n, cfg.bn))
+    grid = min(multiprocessors(dy_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))
     launch(gated_backward_kernel, (dy_MK.dtype, n, steps, activation, cfg), grid, args, num_warps=4)

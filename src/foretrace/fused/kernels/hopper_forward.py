@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -30,7 +29,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from .device_activation import act
 from .gluon_tiles import SLICES, descriptor, multiprocessors, pack, slices, tile_of, unpack
-from .launch import launch
+from .launch import cdiv, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -218,7 +217,7 @@ def gated_forward(
     (m, k), n = x_MK.shape, h_MN.shape[1]
     g, u = saved or (h_MN, h_MN)
     # blocks beyond K read as zeros, so that even a short product has a step for every slice of the tile before
-    steps = max(triton.cdiv(k, cfg.bk), SLICES.value)
+    steps = max(cdiv(k, cfg.bk), SLICES.value)
     args = (
         descriptor(x_MK, cfg.bm, cfg.bk),
         descriptor(gate_weight_NK, cfg.bn, cfg.bk),
@@ -226,5 +225,5 @@ def gated_forward(
         *(descriptor(t, cfg.bm // 2, cfg.bn // SLICES.value) for t in (h_MN, g, u)),
         m, n, steps, saved is not None, activation, cfg.stages, cfg.group,
     )  # fmt: skip
-    grid = min(multiprocessors(x_MK.device.index), triton.cdiv(m, cfg.bm) * triton.cdiv(n, cfg.bn))
+    grid = min(multiprocessors(x_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))
     launch(gated_forward_kernel, (x_MK.dtype, n, steps, saved is not None, activation, cfg), grid, args, num_warps=4)

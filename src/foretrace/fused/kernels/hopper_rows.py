@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -28,7 +27,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
 from .gluon_tiles import descriptor, multiprocessors
-from .launch import launch
+from .launch import cdiv, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -255,16 +254,16 @@ def forward(
     """
     (m, dim), hidden = x_MK.shape, gate_weight_NK.shape[0]
     programs = multiprocessors(x_MK.device.index)
-    bm = max(16, triton.next_power_of_2(m))
-    tiles, steps = triton.cdiv(dim, down.bn), triton.cdiv(hidden, down.bk)
-    share = triton.cdiv(steps, _split(tiles, steps, programs))
-    split = triton.cdiv(steps, share)
+    bm = max(16, 1 << (m - 1).bit_length())
+    tiles, steps = cdiv(dim, down.bn), cdiv(hidden, down.bk)
+    share = cdiv(steps, _split(tiles, steps, programs))
+    split = cdiv(steps, share)
     h, out = x_MK.new_empty(m, hidden), x_MK.new_empty(m, dim)
     # the arrival counters share the allocation of the parts
     space = x_MK.new_empty(tiles + (split * m * dim if split > 1 else 0), dtype=torch.float32)
     counters, parts = space[:tiles].view(torch.int32), space[tiles:]
     stages = gate_up.stages(2 * gate_up.bn, bm)
-    depth = triton.cdiv(dim, gate_up.bk)
+    depth = cdiv(dim, gate_up.bk)
     args = (
         descriptor(x_MK, bm, gate_up.bk),
         descriptor(gate_weight_NK, gate_up.bn, gate_up.bk),
@@ -272,7 +271,7 @@ def forward(
         h, counters, m, hidden, depth, tiles, activation, stages,
     )  # fmt: skip
     key = (x_MK.dtype, bm, dim, hidden, gate_up, down)
-    launch(gate_up_kernel, (*key, activation), min(programs, triton.cdiv(hidden, gate_up.bn)), args, num_warps=4)
+    launch(gate_up_kernel, (*key, activation), min(programs, cdiv(hidden, gate_up.bn)), args, num_warps=4)
     args = (
         descriptor(h, bm, down.bk),
         descriptor(down_weight_KN, down.bn, down.bk),

@@ -39,6 +39,11 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
         _compiled[full_key] = compiled
 
 
+def cdiv(a: int, b: int) -> int:
+    """``a / b`` rounded up; Triton's own costs its host 4 µs a call."""
+    return -(-a // b)
+
+
 def kind(value: int) -> tuple[bool, bool, bool]:
     """What Triton's specialization sees of an integer: whether it is 1, a multiple of 16, and fits 32 bits."""
     return value == 1, value % 16 == 0, value < 1 << 31

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from .device_activation import act, act_and_slope
-from .launch import aligned, kind, launch
+from .launch import aligned, cdiv, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,4 +100,4 @@ def _launch(kernel: Any, tensors: tuple[Tensor, ...], m: int, n: int, constants:
     strides = tuple([t.stride(0) for t in tensors])
     kinds = (kind(n), *map(kind, strides))
     key = (tuple([t.dtype for t in tensors]), aligned(*tensors), kinds, constants)
-    launch(kernel, key, m * triton.cdiv(n, _BLOCK), (*tensors, n, *strides, *constants), num_warps=_WARPS)
+    launch(kernel, key, m * cdiv(n, _BLOCK), (*tensors, n, *strides, *constants), num_warps=_WARPS)

@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
-from .launch import aligned, kind, launch
+from .launch import aligned, cdiv, kind, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,10 +134,10 @@ def forward(
     ``h`` is rounded once on its way between the two kernels, as eager rounds it.
     """
     (m, dim), hidden = x_MK.shape, gate_weight_NK.shape[0]
-    bm = max(16, triton.next_power_of_2(m))
-    tiles = triton.cdiv(dim, down.bn)
+    bm = max(16, 1 << (m - 1).bit_length())
+    tiles = cdiv(dim, down.bn)
     split = _split(tiles, hidden, down)
-    k_share = triton.cdiv(triton.cdiv(hidden, split), down.bk) * down.bk
+    k_share = cdiv(cdiv(hidden, split), down.bk) * down.bk
     h = x_MK.new_empty(m, hidden)
     out = x_MK.new_empty(m, dim)
     # the arrival counters share the allocation of the parts
@@ -152,7 +152,7 @@ def forward(
         activation, bm, gate_up.bn, gate_up.bk, dependent,
     )  # fmt: skip
     options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
-    launch(_gate_up_kernel, (*key, activation), triton.cdiv(hidden, gate_up.bn), args, **options)
+    launch(_gate_up_kernel, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
     args = (
         h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
         split, bm, down.bn, down.bk, dependent,

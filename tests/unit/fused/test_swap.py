@@ -1,0 +1,168 @@
+"""``replace``: finds gated MLPs by what they compute, keeps their parameters, and refuses the others in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
+
+from foretrace.fused import GatedMLP, find, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+class Three(nn.Module):
+    """Three linears under any names, and any way to combine gate and up."""
+
+    def __init__(
+        self,
+        combine: Callable[[Tensor, Tensor], Tensor],
+        names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+        hidden: int = 24,
+    ) -> None:
+        super().__init__()
+        self.combine, self.names = combine, names
+        for name, (width, height) in zip(names, ((16, hidden), (16, hidden), (hidden, 16)), strict=True):
+            self.add_module(name, nn.Linear(width, height, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up, down = (getattr(self, name) for name in self.names)
+        result: Tensor = down(self.combine(gate(x), up(x)))
+        return result
+
+
+class Packed(nn.Module):
+    """One projection for gate and up, halves or interleaved."""
+
+    def __init__(self, *, interleaved: bool = False) -> None:
+        super().__init__()
+        self.gate_up_proj, self.down_proj = nn.Linear(16, 48), nn.Linear(24, 16)
+        self.activation_fn, self.interleaved = nn.SiLU(), interleaved
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = self.gate_up_proj(x)
+        gate, up = (both[..., ::2], both[..., 1::2]) if self.interleaved else both.chunk(2, -1)
+        result: Tensor = self.down_proj(up * self.activation_fn(gate))
+        return result
+
+
+def exact(gate: Tensor, up: Tensor) -> Tensor:
+    """Exact GELU."""
+    return F.gelu(gate) * up
+
+
+def tanh(gate: Tensor, up: Tensor) -> Tensor:
+    """GELU's approximation."""
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def silu(gate: Tensor, up: Tensor) -> Tensor:
+    """SiLU."""
+    return F.silu(gate) * up
+
+
+SERVED = {
+    "exact": (Three(exact), "gelu"),
+    "tanh": (Three(tanh), "gelu_tanh"),
+    "relu": (Three(lambda g, u: F.relu(g) * u), "relu"),
+    "bilinear": (Three(lambda g, u: g * u), "none"),
+    "other names": (Three(silu, ("w1", "w3", "w2")), "silu"),
+    "square": (Three(silu, ("c", "a", "b"), hidden=16), "silu"),
+    "packed": (Packed(), "silu"),
+}
+
+
+@pytest.mark.parametrize("case", SERVED)
+def test_served(case: str) -> None:
+    """The module is replaced, with the activation that it computes, the same parameters and the same output."""
+    module, activation = SERVED[case]
+    model = nn.Sequential(nn.Identity(), module)
+    x = torch.randn(5, 16)
+    before, state = module(x), {k: v.data_ptr() for k, v in model.state_dict().items()}
+    swap = replace(model)
+    assert [(r.name, r.was, r.activation) for r in swap.replaced] == [("1", type(module).__name__, activation)]
+    assert swap.refused == ()
+    assert type(model[1]) is not type(module)
+    assert {k: v.data_ptr() for k, v in model.state_dict().items()} == state
+    torch.testing.assert_close(swap.model(torch.cat((x[:0], x))), before)
+
+
+def _with_hook() -> nn.Module:
+    module = Three(silu)
+    module.gate_proj.register_forward_hook(lambda *_: None)
+    return module
+
+
+def _quantized() -> nn.Module:
+    class Linear4bit(nn.Linear):
+        """Stands for any linear that keeps its weight in another form."""
+
+    module = Three(silu)
+    module.up_proj = Linear4bit(16, 24, bias=False)
+    return module
+
+
+def _with_own_parameter() -> nn.Module:
+    module = Three(silu)
+    module.scale = nn.Parameter(torch.ones(1))
+    return module
+
+
+OTHER = "it does not compute down(act(gate(x)) * up(x)) for any activation known here"
+REFUSED = {
+    "multiplier": (Three(lambda g, u: F.silu(0.9 * g) * u), OTHER),
+    "clamp": (Three(lambda g, u: F.silu(g.clamp(max=7)) * u), OTHER),
+    "another activation": (Three(lambda g, u: torch.tanh(g) * u), OTHER),
+    "interleaved": (Packed(interleaved=True), OTHER),
+    "hook": (_with_hook(), "`gate_proj` has hooks, which a fused call would skip"),
+    "quantized": (_quantized(), "`up_proj` is a Linear4bit, not a plain nn.Linear"),
+    "own parameter": (_with_own_parameter(), "it has parameters of its own: scale"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_in_words(case: str) -> None:
+    """A module that computes something else, or whose call means more, is left alone and the reason is given."""
+    module, why = REFUSED[case]
+    model = nn.Sequential(module)
+    swap = replace(model)
+    assert swap.replaced == ()
+    assert [(r.name, r.why) for r in swap.refused] == [("0", why)]
+    assert model[0] is module
+
+
+def test_a_module_that_cannot_be_tried() -> None:
+    """A forward that raises on the CPU is a reason, not a crash."""
+
+    def fail(gate: Tensor, up: Tensor) -> Tensor:
+        raise NotImplementedError("CUDA only")  # noqa: EM101 - what a stranger raises
+
+    (why,) = find(nn.Sequential(Three(fail))).values()
+    assert why == "it could not be tried on the CPU (NotImplementedError: CUDA only)"
+
+
+def test_nothing_else_is_touched() -> None:
+    """Attention-like and plain two-layer modules are not candidates."""
+    model = nn.ModuleDict({"mlp": nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)), "one": nn.Linear(4, 4)})
+    assert find(model) == {}
+
+
+def test_the_model_itself() -> None:
+    """A model that is one gated MLP comes back as a layer; a second swap finds nothing left."""
+    swap = replace(Three(exact))
+    assert isinstance(swap.model, GatedMLP)
+    assert swap.model.activation == "gelu"
+    assert replace(swap.model).replaced == ()
+
+
+def test_trying_draws_no_random_numbers() -> None:
+    """The global generator is where it was."""
+    module = Three(silu)
+    torch.manual_seed(1)
+    expected = torch.randn(1)
+    torch.manual_seed(1)
+    find(module)
+    assert torch.equal(torch.randn(1), expected)
