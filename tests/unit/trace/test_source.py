@@ -42,6 +42,10 @@ def zipped(**members: bytes) -> bytes:
         TRACE.replace(b",", b",\r\n"),
         b"\r\n\t " + TRACE + b"\r\n",
     ],
+    ids=(
+        *("plain", "bom", "utf-16", "gzip", "two-members", "padded-members", "gzip-twice"),
+        *("zip", "gzip-in-zip", "zip-of-two", "crlf", "surrounded"),
+    ),
 )
 def test_a_container_is_told_by_its_first_bytes(tmp_path: Path, packed: bytes) -> None:
     """Plain, BOM, UTF-16, gzip (members, padding, twice), zip, Windows newlines: one op of 3 µs, under any name."""
@@ -123,7 +127,7 @@ def test_a_damaged_gzip_checksum_is_noted(tmp_path: Path) -> None:
     assert "gzip-truncated" in [note.kind for note in read_trace(path).notes]
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"0" * 50_000), zipped(a__json=b"0" * 50_000)])
+@pytest.mark.parametrize("packed", [gzip.compress(b"0" * 50_000), zipped(a__json=b"0" * 50_000)], ids=("gzip", "zip"))
 def test_a_file_above_the_limit_is_refused(packed: bytes) -> None:
     """Gzip is stopped while it unpacks, zip by what it declares."""
     with pytest.raises(TraceError, match=r"unpacks to more than 20\.0 kB") as raised:
@@ -131,7 +135,9 @@ def test_a_file_above_the_limit_is_refused(packed: bytes) -> None:
     assert raised.value.hint is not None
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"0" * 9_000_000), zipped(a__json=b"0" * 9_000_000)])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(b"0" * 9_000_000), zipped(a__json=b"0" * 9_000_000)], ids=("gzip", "zip")
+)
 def test_a_bomb_is_refused_by_its_ratio(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that shrinks 1,000 times is a trace: refused long before the limit (here from 1 MB on)."""
     monkeypatch.setattr(source, "_RATIO_FROM_BYTES", 1_000_000)
