@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -134,7 +134,9 @@ def test_a_broken_guess_names_the_module(
 
 def test_a_bias_that_nobody_guessed_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     """The recorded layer has a bias; a guess without one is told of the epilogue."""
-    code, record = _check(capsys, "linear_1024x32x64_eager", "linear", "--rows", "1024", "--dim", "32", "--out", "64", "--no-bias")
+    code, record = _check(
+        capsys, "linear_1024x32x64_eager", "linear", "--rows", "1024", "--dim", "32", "--out", "64", "--no-bias"
+    )
     assert code == 1
     assert "a bias is added in the epilogue that you did not guess" in record["sentence"]
 
@@ -148,7 +150,7 @@ def test_a_written_guess_can_be_edited(capsys: pytest.CaptureFixture[str], tmp_p
     path.write_text(path.read_text("utf-8").replace('"aten::gelu"', '"aten::silu"'), "utf-8")
     assert main(["check", trace, "--guess", str(path), "--junit", str(junit)]) == 1
     assert "GeGLU silu" in capsys.readouterr().out
-    suite = ElementTree.parse(junit).getroot()
+    suite = ET.parse(junit).getroot()
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert (suite.get("failures"), failed) == ("1", ["GeGLU silu"])
     assert main(["guess", f"{TARGETS}:geglu", "--write", str(path)]) == 2  # never overwritten unasked

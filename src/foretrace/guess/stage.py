@@ -8,6 +8,7 @@ process), so everything is faked on the CPU and what the named device would do o
 from __future__ import annotations
 
 import copy
+import logging
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,7 @@ def stage() -> Iterator[FakeTensorMode]:
     with ExitStack() as stack:
         stack.enter_context(_modules_convertible())
         stack.enter_context(_autocast_on_cpu())
+        stack.enter_context(_quiet())
         stack.enter_context(mode)
         yield mode
 
@@ -148,6 +150,18 @@ def _converted(
         new = nn.Parameter(fn(parameter), parameter.requires_grad)
     made[id(parameter)] = (parameter, new)
     return new
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch logs what fails on fake tensors before it raises it; the error alone is enough."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager

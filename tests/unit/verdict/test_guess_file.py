@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from foretrace.errors import InputError
 from foretrace.verdict import Guess, GuessedKernel, from_toml, read_guess, to_toml
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
-_SIZES = st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple)
+_SIZES = st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(
+    tuple
+)
 _KERNELS = st.builds(
     GuessedKernel,
     op_class=_TEXT,
