@@ -17,11 +17,15 @@ Unit = Literal["text", "count", "ns", "bytes", "flops", "flop_rate", "byte_rate"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of an answer's evidence: the key in each row, its header and its unit."""
+    """One column of an answer's evidence: the key in each row, its header and its unit.
+
+    ``spare`` columns go first where a page is too narrow for all.
+    """
 
     key: str
     header: str
     unit: Unit = "text"
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,12 +123,12 @@ def _fused_optimizer(run: Run) -> Advice | None:
     if len(chain) < 2:  # noqa: PLR2004 - one kernel already
         return None
     name = _optimizer(run, chain[0]) or ""
-    spent = sum(group.mean_ns for group in chain)
+    kernels, spent = round(sum(group.count for group in chain)), sum(group.mean_ns for group in chain)
     moved = _state_bytes(run, chain)
     bandwidth = run.device.memory_bytes_per_s if run.device else None
     floor = moved * _FUSED_OPTIMIZERS[name] / bandwidth * 1e9 if moved and bandwidth else None
     return Advice(
-        f"Give torch.optim.{name} fused=True: one kernel instead of {len(chain)} that pass over the parameters and "
+        f"Give torch.optim.{name} fused=True: one kernel instead of {kernels} that pass over the parameters and "
         "their state one after the other.",
         round(spent - floor) if floor is not None and floor < spent else None,
     )
@@ -144,10 +144,14 @@ def _optimizer(run: Run, group: Group) -> str | None:
 
 
 def _state_bytes(run: Run, chain: Sequence[Group]) -> int | None:
-    """Bytes of all parameters once: half of what the kernel moves that reads and writes one list."""
+    """Bytes of all parameters once: half of what the op moves that reads and writes one list, in all its kernels."""
     moved = costs(run).moved_bytes
-    known = [int(moved[list(group.per_step[0])].sum()) for group in chain if (moved[list(group.activities)] > 0).all()]
-    return min(known) // 2 if known else None
+    by_op: dict[str | None, int] = {}
+    for group in chain:
+        step = moved[list(group.per_step[0])]
+        if (step > 0).all():
+            by_op[group.op] = by_op.get(group.op, 0) + int(step.sum())
+    return min(by_op.values()) // 2 if by_op else None
 
 
 def _mfu(run: Run) -> str:

@@ -152,9 +152,12 @@ def _most_alike(products: Sequence[Product]) -> tuple[Product, Product] | None:
 
 def _told(p: Product) -> str:
     """``[M, K]×[K, N] gets a 256×128 tile``."""
+    return f"{_written(p)} gets {_tile(p)}"
+
+
+def _tile(p: Product) -> str:
     tile = f"a {_named(p)} tile" if p.tile else p.line.identity.short
-    split = ", split along K" if p.line.identity.split_k else ""
-    return f"{_written(p)} gets {tile}{split}"
+    return f"{tile}, split along K" if p.line.identity.split_k else tile
 
 
 def _named(p: Product) -> str:
@@ -178,6 +181,8 @@ def _compared(run: Run, one: Product, other: Product) -> str:
     every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
     reasons = [reason for reason in every if reason] or _other_reason(one, other)
     why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."
+    if _written(slow) == _written(fast):
+        return f"Same product, two kernels: {_told(slow)}, elsewhere {_tile(fast)}{faster}.{why}"
     return f"{head}: {_told(slow)}, {_told(fast)}{faster}.{why}"
 
 

@@ -16,10 +16,11 @@ from foretrace.report.document import Fields, Headline, Item, Listing, Note, Sen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from foretrace.readings import Column
     from foretrace.report.document import Block, Document
 
 _INDENT, _GAP = "  ", "  "
-_NARROWEST = 16
+_NARROWEST = 17
 """Cells to which a column of text is cut at most: enough of a kernel's name to know it by."""
 
 _NO_BREAK = "\u00a0"
@@ -95,10 +96,12 @@ def _item(mark: str, item: Item, width: int) -> list[str]:
 
 def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list[str]:
     columns = shown_columns(table)
+    grid, widths = _grid(table, columns)
+    narrowest = [min(w, _NARROWEST) if c.unit == "text" else w for w, c in zip(widths, columns, strict=True)]
+    if _total(narrowest) > width:
+        columns = [column for column in columns if not column.spare]
+        grid, widths = _grid(table, columns)
     is_text = [column.unit == "text" for column in columns]
-    body = [[visible(cell(row.get(column.key), column.unit)) for column in columns] for row in table.rows]
-    grid = [[visible(column.header) for column in columns], *body]
-    widths = [max(cell_len(line[i]) for line in grid) for i in range(len(columns))]
     texts = [i for i, text in enumerate(is_text) if text]
     # what a row is about comes first and is the last to be cut
     for some in [texts] if table.folds else [texts[1:], texts[:1]]:
@@ -114,10 +117,21 @@ def _table(table: Table, width: int, styles: dict[str, tuple[str, str]]) -> list
     return [*title, *lines, *more] if columns else [*title, *more]
 
 
+def _grid(table: Table, columns: Sequence[Column]) -> tuple[list[list[str]], list[int]]:
+    """The cells of the header and of every row, and how wide each column would like to be."""
+    body = [[visible(cell(row.get(column.key), column.unit)) for column in columns] for row in table.rows]
+    grid = [[visible(column.header) for column in columns], *body]
+    return grid, [max(cell_len(line[i]) for line in grid) for i in range(len(columns))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return len(_INDENT) + sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
 def _fitted(widths: Sequence[int], texts: Sequence[int], width: int) -> list[int]:
     """``widths`` with the widest of the columns ``texts`` narrowed until a line fits, as far as it can."""
     fitted = list(widths)
-    spare = len(_INDENT) + sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    spare = _total(widths) - width
     while spare > 0:
         widest = max(texts, key=lambda i: fitted[i], default=None)
         if widest is None or fitted[widest] <= _NARROWEST:

@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("op", "op"),
     Column("times", "×", "count"),
     Column("time_ns", "µs", "ns"),
-    Column("share", "of GPU", "share"),
+    Column("share", "of GPU", "share", spare=True),
     Column("of_limit", "of limit", "share"),
     Column("bound", "bound"),
     Column("reached", "reached"),
@@ -104,10 +104,10 @@ def _key(shown: Sequence[Mapping[str, Any]]) -> str:
     words = {
         "latency": "latency: too small to fill the device",
         "mixed": "mixed: bounds differ by shape",
-        None: "–: not known",
     }
+    dash = ["–: none or not known"] if bounds - _CEILINGS else []
     limit = ["of limit: share of the peak FLOP/s (compute) or bandwidth (memory)"] if bounds & _CEILINGS else []
-    said = "; ".join([*limit, *(text for bound, text in words.items() if bound in bounds)])
+    said = "; ".join([*limit, *(text for bound, text in words.items() if bound in bounds), *dash])
     return f"{said[:1].upper()}{said[1:]}"
 
 
@@ -214,7 +214,7 @@ def _in_short(run: Run, small: Sequence[_Row]) -> list[str]:
     a, steps = run.activities, max(len(periods(run)), 1)
     indices = np.array([i for row in small for step in row.per_step for i in step], dtype=np.int64)
     told = []
-    for kind, one, many in ((Kind.SET, "memset", "memsets"), (Kind.COPY, "small copy", "small copies")):
+    for kind, one, many in ((Kind.SET, "memset", "memsets"), (Kind.COPY, "copy", "copies")):
         some = indices[a.kind[indices] == kind]
         count = round(len(some) / steps)
         if count:

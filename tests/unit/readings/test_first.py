@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from build import TraceBuilder
 
 from foretrace.readings import first
+from foretrace.run import read
 from foretrace.run.environment import Environment, Unprofiled
 
 if TYPE_CHECKING:
@@ -63,6 +65,16 @@ def test_optimizer_in_one_kernel(recorded: Callable[[str], Run]) -> None:
     fused = next(row for row in rows if "AdamW" in row["advice"])
     assert "one kernel instead of 8" in fused["advice"]
     assert fused["saves_ns"] == pytest.approx(107_900, abs=500)
+
+
+def test_an_optimizers_lists_are_counted_in_all_their_kernels() -> None:
+    """Two ranks run the same 24 kernels, in steps that align or not: one advice, worth the same on both."""
+    folder = Path(__file__).parents[2] / "data" / "two_ranks"
+    every = [_answer(read(folder / f"ddp_rank{rank}.json.gz")).evidence for rank in (0, 1)]
+    one, other = (next(row for row in rows if "AdamW" in row["advice"]) for rows in every)
+    assert one["advice"] == other["advice"]
+    assert "one kernel instead of 24" in one["advice"]
+    assert one["saves_ns"] == pytest.approx(other["saves_ns"], rel=0.01)
 
 
 def test_nothing_where_nothing_is_to_gain(recorded: Callable[[str], Run]) -> None:

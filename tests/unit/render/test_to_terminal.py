@@ -67,6 +67,14 @@ def test_a_list_in_words_loses_its_last_members_whole(name: str, shown: str) -> 
     assert lines[1].strip().startswith(f"{shown} ")
 
 
+def test_spare_columns_go_first_on_a_narrow_page() -> None:
+    """A table that does not fit even with its texts cut loses the columns that it can do without."""
+    columns = (Column("name", "name"), Column("t", "µs", "ns"), Column("share", "of GPU", "share", spare=True))
+    page = Document((Table(columns, [{"name": "n" * 40, "t": 1_000, "share": 0.5}]),))
+    assert to_terminal(page, width=33).splitlines()[0].split() == ["name", "µs", "of", "GPU"]  # 2 + 17 + 2 + 4 + 2 + 6
+    assert to_terminal(page, width=32).splitlines()[0].split() == ["name", "µs"]
+
+
 def test_a_figure_and_its_unit_share_a_line() -> None:
     """Where a line is full before the unit, the figure goes on with it; words break anywhere."""
     page = Document((Sentence("the GPU works 55.7 µs in all, 43.2 % of it in one"),))

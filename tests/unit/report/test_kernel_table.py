@@ -99,7 +99,7 @@ def test_what_ran_is_listed_in_order_with_its_terms(recorded: Callable[[str], Ru
     assert table.rows[1]["kernel"] == "elementwise mul by 1/x"
     assert table.more == (
         "and 1 memset: 736 ns. Of limit: share of the peak FLOP/s (compute) or bandwidth (memory); latency: too small "
-        "to fill the device"
+        "to fill the device; –: none or not known"
     )
 
 
