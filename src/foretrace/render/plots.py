@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from foretrace.report.page import Part, Point, Roofline
+    from foretrace.report.page import Part
+    from foretrace.report.roofline import Point, Roofline
 
 _WIDTH, _HEIGHT = 640, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 86, 26, 22, 44

@@ -55,7 +55,7 @@ def to_html(document: Document, page: Page | None = None) -> str:
     headline = first.text if first else shown.title or "foretrace"
     contents = [("timeline", "Timeline")] if shown.timelines else []
     contents += [(anchor, title) for anchor, title, _ in sections]
-    style, script = template("page.css"), template("page.js") + template("timeline.js")
+    style, script = template("page.css"), "".join(map(template, ("page.js", "timeline.js", "hands.js")))
     return Template(template("page.html")).substitute(
         title=escaped(headline),
         style=style,

@@ -12,10 +12,11 @@ import numpy as np
 from foretrace.readings import Answer, Column, ask
 from foretrace.readings.costs import ceiling_ns, cost
 from foretrace.readings.groups import groups, periods
-from foretrace.readings.lines import event, lines
-from foretrace.readings.roofline import rates
+from foretrace.readings.lines import event
 from foretrace.report.document import Table
-from foretrace.report.timeline import Timeline, representative, timeline
+from foretrace.report.roofline import roofline_of
+from foretrace.report.timeline import timeline
+from foretrace.report.window import representative
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from foretrace.diff import Change, Diff
     from foretrace.readings.groups import Group
-    from foretrace.readings.roofline import Rates
+    from foretrace.report.roofline import Roofline
+    from foretrace.report.timeline import Timeline
     from foretrace.run import Run
 
 MOST_KERNELS = 1_000
@@ -43,33 +45,6 @@ _KERNELS = (
     Column("bound", "bound"),
     Column("class", "class"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Kernels in the roofline plot: FLOPs a byte, FLOP/s, their share of the kernel time, and one of their events."""
-
-    label: str
-    op: str | None
-    intensity: float
-    flops_per_s: float
-    share: float
-    bound: str
-    event: int
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """The plot: the memory's slope, a roof for each type that matrix kernels use, and the points.
-
-    ``without`` counts the lines of kernels that have no place in it: their FLOPs or bytes are not known, or are zero.
-    """
-
-    device: str
-    bytes_per_s: float
-    roofs: tuple[tuple[str, float], ...]
-    points: tuple[Point, ...]
-    without: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +100,7 @@ def page_of(run: Run, answers: Sequence[Answer], *, told: bool = False) -> Page:
         answers: Those whose evidence leads to the timeline.
         told: Whether the document tells them in full already.
     """
-    table, roofline = _kernels(run), _roofline(run)
+    table, roofline = _kernels(run), roofline_of(run)
     rows = [*(row for answer in answers for row in answer.evidence), *(table.rows if table else ())]
     events = [row["event"] for row in rows if isinstance(row.get("event"), int)]
     drawn = timeline(run, [*events, *(point.event for point in roofline.points)] if roofline else events)
@@ -210,34 +185,6 @@ def _kernel(run: Run, group: Group) -> dict[str, Any]:
         "class": group.identity.op_class,
         "event": event(run, group.activities[0]),
     }
-
-
-def _roofline(run: Run) -> Roofline | None:
-    """``None`` without a device whose bandwidth is known, or without any kernel whose work is."""
-    if run.device is None or not run.device.memory_bytes_per_s:
-        return None
-    found = [rates(run, line) for line in lines(run)]
-    whole = sum(r.line.total_ns for r in found)
-    placed = [(r, point) for r in found if (point := _point(run, r, whole)) is not None]
-    if not placed:
-        return None
-    dtypes = dict.fromkeys(r.cost.dtype for r, _ in placed if r.cost.dtype)
-    roofs = [(dtype, run.device.peak(dtype)) for dtype in dtypes]
-    return Roofline(
-        device=run.device.name,
-        bytes_per_s=run.device.memory_bytes_per_s,
-        roofs=tuple((dtype, peak) for dtype, peak in roofs if peak),
-        points=tuple(point for _, point in placed),
-        without=len(found) - len(placed),
-    )
-
-
-def _point(run: Run, r: Rates, whole_ns: int) -> Point | None:
-    if not r.intensity or not r.flops_per_s:
-        return None
-    share = r.line.total_ns / whole_ns if whole_ns else 0.0
-    at = event(run, r.line.activities[0])
-    return Point(r.line.identity.short, r.line.op, r.intensity, r.flops_per_s, share, r.cost.bound, at)
 
 
 def _idle(run: Run) -> tuple[Part, ...]:

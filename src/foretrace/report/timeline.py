@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.readings.costs import cost
-from foretrace.readings.groups import groups
+from foretrace.report.window import stand_ins, window_of
 from foretrace.run import ROOT, Kind
 from foretrace.run.tree import nearest
-from foretrace.units import duration, plural
+from foretrace.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from foretrace.report.window import Window
     from foretrace.run import Run
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
-
-MOST_HOST, MOST_DEVICE = 8_000, 4_000
-"""Slices of a timeline: about 0.6 MB of a page, and still drawn in one frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +105,6 @@ class Timeline:
     key: str = "event"
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The part of a run that is drawn: slices and activities in order, and the time that they span."""
-
-    host: Ints
-    activities: Ints
-    start_ns: int
-    end_ns: int
-    steps: tuple[int, ...]
-    left_out: tuple[str, ...]
-
-
 def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) -> Timeline | None:
     """The timeline of ``run``; ``None`` where it has nothing to draw.
 
@@ -135,7 +116,7 @@ def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) ->
         events: Events that links should lead to, although the step which is drawn may not be theirs.
         one_step: Draw one step however short the run is.
     """
-    window = _window(run, one_step=one_step)
+    window = window_of(run, one_step=one_step)
     if not len(window.host) and not len(window.activities):
         return None
     device_lanes, device_slices = _device(run, window)
@@ -151,52 +132,11 @@ def timeline(run: Run, events: Iterable[int] = (), *, one_step: bool = False) ->
         slices=(*host_slices, *device_slices),
         kernels=kernels,
         left_out="; ".join(window.left_out) or None,
-        stands_for=_stand_ins(run, window, events),
+        stands_for=stand_ins(run, window, events),
     )
 
 
-def representative(run: Run) -> int | None:
-    """Position of the step with the median GPU busy time (the later of two middle ones); wall time without a GPU."""
-    if not run.steps:
-        return None
-    busy = [run.busy_ns(step.activities) for step in run.steps]
-    weight = busy if any(busy) else [step.dur_ns for step in run.steps]
-    return sorted(range(len(weight)), key=lambda i: weight[i])[len(weight) // 2]
-
-
-def _window(run: Run, *, one_step: bool) -> _Window:
-    host, a = run.host, run.activities
-    shown = (host.kind != Kind.PYTHON) | (np.arange(len(host)) == host.module)
-    frames = int(np.count_nonzero(~shown))
-    left_out = [f"{plural(frames, 'Python frame')} of the file"] if frames else []
-    here, there = shown, np.ones(len(a), dtype=np.bool_)
-    position = representative(run)
-    steps: Sequence[int] = range(len(run.steps))
-    if position is not None and (one_step or np.count_nonzero(here) > MOST_HOST or len(a) > MOST_DEVICE):
-        step, steps = run.steps[position], (position,)
-        here = shown & (host.start_ns >= step.start_ns) & (host.start_ns < step.end_ns)
-        there = a.step == position
-        if len(run.steps) > 1:
-            left_out = [plural(len(run.steps) - 1, "other step"), *left_out]
-    chosen, cut = _longest(host.end_ns - host.start_ns, np.flatnonzero(here), MOST_HOST)
-    launched, dropped = _longest(a.end_ns - a.start_ns, np.flatnonzero(there), MOST_DEVICE)
-    for what, (count, ns) in (("CPU slice", cut), ("GPU event", dropped)):
-        if count:
-            left_out.append(f"{plural(count, what)} of {duration(ns)} or less")
-    starts = [int(times.min()) for times in (host.start_ns[chosen], a.start_ns[launched]) if len(times)]
-    ends = [int(times.max()) for times in (host.end_ns[chosen], a.end_ns[launched]) if len(times)]
-    return _Window(chosen, launched, min(starts, default=0), max(ends, default=0), tuple(steps), tuple(left_out))
-
-
-def _longest(length: Ints, candidates: Ints, most: int) -> tuple[Ints, tuple[int, int]]:
-    """The longest of ``candidates`` in their own order; how many others there are, and how long those are at most."""
-    if len(candidates) <= most:
-        return candidates, (0, 0)
-    order = np.argsort(-length[candidates], kind="stable")
-    return np.sort(candidates[order[:most]]), (len(candidates) - most, int(length[candidates[order[most]]]))
-
-
-def _host(run: Run, window: _Window, first: int) -> tuple[list[Lane], list[Slice]]:
+def _host(run: Run, window: Window, first: int) -> tuple[list[Lane], list[Slice]]:
     """The lanes of the CPU threads, from position ``first`` on, and their boxes."""
     host = run.host
     drawn = np.zeros(len(host), dtype=np.bool_)
@@ -240,7 +180,7 @@ def _thread_label(run: Run, slice_: int) -> str:
     return f"CPU {name}" if name else f"CPU thread {thread}"
 
 
-def _device(run: Run, window: _Window) -> tuple[list[Lane], list[Slice]]:
+def _device(run: Run, window: Window) -> tuple[list[Lane], list[Slice]]:
     """The lanes of the streams and their boxes, which refer to the window's host slices by position."""
     a, trace = run.activities, run.trace
     place = {slice_: at for at, slice_ in enumerate(window.host.tolist())}
@@ -303,35 +243,8 @@ def _detail(run: Run, index: int) -> Detail:
     )
 
 
-def _label(run: Run, window: _Window) -> str:
+def _label(run: Run, window: Window) -> str:
     steps = [run.steps[i].name for i in window.steps]
     if len(steps) == 1 and len(run.steps) > 1:
         return f"{steps[0]}, the step with the median GPU time"
     return plural(len(steps), "step") if steps else "the whole trace"
-
-
-def _stand_ins(run: Run, window: _Window, events: Iterable[int]) -> dict[int, int]:
-    """Events of other steps → the event of the same kernel group, or of the op of the same name, that is drawn."""
-    index, names = run.trace.columns.index, run.trace.columns.name
-    host_rows, device_rows = run.host.row[window.host], run.activities.row[window.activities]
-    drawn = {*index[host_rows].tolist(), *index[device_rows].tolist()}
-    wanted = {event for event in events if event not in drawn}
-    if not wanted:
-        return {}
-    same_name: dict[int, int] = {}
-    for row in [*device_rows.tolist(), *host_rows.tolist()]:
-        same_name.setdefault(int(names[row]), int(index[row]))
-    rows = np.flatnonzero(np.isin(index, list(wanted))).tolist()
-    found = {int(index[row]): same_name[int(names[row])] for row in rows if int(names[row]) in same_name}
-    return found | dict(_same_group(run, window, wanted))
-
-
-def _same_group(run: Run, window: _Window, wanted: set[int]) -> Iterator[tuple[int, int]]:
-    index = run.trace.columns.index[run.activities.row]
-    drawn = set(window.activities.tolist())
-    for group in groups(run):
-        here = next((i for i in group.activities if i in drawn), None)
-        if here is not None:
-            for i in group.activities:
-                if int(index[i]) in wanted:
-                    yield int(index[i]), int(index[here])

@@ -18,7 +18,8 @@ from foretrace.render.html import embedded, escaped, paragraph, tag
 from foretrace.render.to_html import to_fragment, to_html
 from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table
 from foretrace.report.overview import overview
-from foretrace.report.page import Page, Point, Roofline, page_of
+from foretrace.report.page import Page, page_of
+from foretrace.report.roofline import Point, Roofline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

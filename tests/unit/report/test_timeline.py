@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import foretrace
-from foretrace.report import timeline as room
+from foretrace.report import window as room
 from foretrace.report.page import compared, page_of
-from foretrace.report.timeline import Lane, Timeline, representative, timeline
+from foretrace.report.timeline import Lane, Timeline, timeline
+from foretrace.report.window import representative
 
 if TYPE_CHECKING:
     from collections.abc import Callable
