@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foretrace.trace.builder import ColumnsBuilder
 
 _LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 17, 1 << 20, 64
-"""Large files in large pieces. A 1.2 MB file peaks at 2.7 times its bytes in pieces of 128 kB, at 8.6 times in pieces of
+"""Large files in large pieces. A 1.2 MB file peaks at 2.7 times its bytes in pieces of 128 kB, at 8.6 in pieces of
 4 MB; 200 MB take 2.5 s in pieces of 1 MB, and 2.9 s in pieces of 128 kB or 4 MB."""
 
 _WINDOW_BYTES = 1 << 14
