@@ -11,7 +11,7 @@ import pytest
 from foretrace.cli.app import main
 from foretrace.report.facts import totals
 from foretrace.run import read
-from foretrace.share.redacted import redact_trace
+from foretrace.share.redacted import redact_page, redact_trace
 from foretrace.share.rewrite import rewrite, survey
 from foretrace.trace.source import load
 
@@ -93,3 +93,30 @@ def test_the_command_says_what_it_removed(tmp_path: Path, capsys: pytest.Capture
     assert main(["redact", str(source), "-o", str(source), "--force"]) == 2
     assert "is the trace itself" in capsys.readouterr().err
     assert token in source.read_text()
+
+
+def test_a_report_of_a_private_trace_is_cleaned_too(tmp_path: Path) -> None:
+    """A token in a kernel's name is in the HTML report and not in its shared copy; a clean report is untouched."""
+    token = "glpat-" + "a1B2c3D4e5F6g7H8i9J0"
+    events = [
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": f"k_{i} {token}",
+            "pid": 0,
+            "tid": 7,
+            "ts": i,
+            "dur": 1,
+            "args": {"stream": 7},
+        }
+        for i in range(3)
+    ]
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    for trace, found in ((tmp_path / "t.json", True), (RECORDED[0], False)):
+        page, copy = tmp_path / f"{trace.name}.html", tmp_path / f"{trace.name}.copy.html"
+        assert main(["read", str(trace), "--format", "html", "-o", str(page)]) == 0
+        redact_page(page, copy)
+        assert (token in page.read_text(encoding="utf-8")) is found
+        assert token not in copy.read_text(encoding="utf-8")
+        if not found and str(Path.home()) not in page.read_text(encoding="utf-8"):
+            assert copy.read_bytes() == page.read_bytes()

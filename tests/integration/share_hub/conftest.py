@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -255,8 +256,10 @@ class _Handler(BaseHTTPRequestHandler):
         namespace, name, _, *rest = path.removeprefix("/buckets/").split("/")
         entry = self.server.buckets[f"{namespace}/{name}"]["files"][unquote("/".join(rest))]
         refresh = f"{self.server.endpoint}/api/buckets/{namespace}/{name}/xet-read-token"
-        headers = {"X-Xet-Hash": entry["hash"], "X-Xet-Refresh-Route": refresh, "X-Linked-Size": "1"}
-        self._say(200, b"", headers)
+        content = self.server.content(entry["hash"])
+        headers = {"X-Xet-Hash": entry["hash"], "X-Xet-Refresh-Route": refresh, "X-Linked-Size": str(len(content))}
+        part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        self._say(206 if part else 200, content[int(part[1]) : int(part[2]) + 1] if part else content, headers)
 
     def _xorb(self, path: str, body: bytes) -> None:
         name = path.rsplit("/", 1)[1]

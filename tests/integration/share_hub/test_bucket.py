@@ -119,6 +119,15 @@ def test_private_buckets(hub: Any, foretrace: Command, traces: Path) -> None:
     assert hub.buckets["lab/open"]["files"] == {}
 
 
+def test_a_private_trace_is_read_by_those_who_may(foretrace: Command, traces: Path) -> None:
+    """The address that the note names reads like the file here."""
+    foretrace("share", "traces", "-b", "traces", "--private", "--yes")
+    there = foretrace("read", f"hf://buckets/ada/traces/{MLP}", "--ask", "bound")
+    here = foretrace("read", str(traces / MLP), "--ask", "bound")
+    assert there.returncode == 0, there.stderr
+    assert there.stdout == here.stdout
+
+
 def test_nothing_private_leaves_the_machine(hub: Any, foretrace: Command, tmp_path: Path) -> None:
     """Tokens, homes and hosts are in no file, no name and no manifest; --no-redact sends the bytes as they are."""
     folder = tmp_path / "runs"
