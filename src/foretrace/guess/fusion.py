@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(r"\['?([^'\]]+)'?\]|(\w+)")
 _DEFAULT_SMS = 132
+_LONGEST_ROW = 1_024
 
 
 class _StopHere(BaseException):
@@ -148,17 +149,28 @@ def _fused(node: Any, phase: str) -> Fused:  # noqa: ANN401 - Inductor's own
     nodes = node.get_nodes()
     origins = [origin for part in nodes if part.node is not None for origin in part.node.get_origins()]
     ops = {_original(origin) for origin in origins} - {None}
-    kind = "for" if node.is_foreach() else "tem" if node.is_template() else "red" if node.is_reduction() else "poi"
+    kind = "for" if node.is_foreach() else "tem" if node.is_template() else _kind(node)
     outputs = [output for part in nodes for output in part.get_outputs()]
     return Fused(
         name="_".join([f"triton_{kind}", "fused", *sorted(op for op in ops if op)]),
-        op_class="reduction" if kind == "red" else "pointwise",
+        op_class="reduction" if node.is_reduction() else "pointwise",
         ops=tuple(sorted(op for op in ops if op)),
         moved_bytes=_bytes(node),
         dtype=short_dtype(str(outputs[-1].node.get_dtype())) if outputs else None,
         source=_module(origins),
         phase=phase,
     )
+
+
+def _kind(node: Any) -> str:  # noqa: ANN401 - Inductor's own
+    """``poi``, or for a reduction ``per`` when a block holds its whole row (up to 1,024 elements), else ``red``."""
+    if not node.is_reduction():
+        return "poi"
+    try:
+        length = int(node.group[1][1])
+    except (AttributeError, IndexError, TypeError):
+        return "red"
+    return "per" if length <= _LONGEST_ROW else "red"
 
 
 def _bytes(node: Any) -> int | None:  # noqa: ANN401 - Inductor's own
