@@ -14,7 +14,7 @@ from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.compiling import compiling
 from foretrace.readings.graph_work import static_copies
-from foretrace.readings.groups import groups, kernels_of_periods
+from foretrace.readings.groups import busy_in_periods_ns, groups, kernels_of_periods
 from foretrace.readings.host import a_step, events, lengths, per_step, step_count, step_of
 from foretrace.readings.lines import event
 from foretrace.run import Kind, Run
@@ -274,7 +274,7 @@ def _static_words(run: Run, static: Ints) -> Iterator[str]:
         spent = _static_ns(run, static)
         yield (
             f"each replay first copies its inputs to the graph's fixed addresses: {duration(spent / step_count(run))} "
-            f"{a_step(run)}, {percent(spent, run.busy_ns())} of GPU busy"
+            f"{a_step(run)}, {percent(spent, busy_in_periods_ns(run))} of GPU busy"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from foretrace import stats
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.groups import busy_in_periods_ns
 from foretrace.readings.host import a_step, lengths, step_count
 from foretrace.readings.idle import window
 from foretrace.run import ROOT, Kind, Run
@@ -127,7 +128,7 @@ def _spoken(run: Run, row: dict[str, Any]) -> str:
         both = ", read and written" if row["way"] == "DtoD" else ""
         speed = f" ({rate(row['bytes_per_s'], 1e9)}{of_link}{both})"
     count = f"{row['count']:,.2g}" if row["count"] < 1 else f"{row['count']:,.0f}"
-    busy = run.busy_ns()
+    busy = busy_in_periods_ns(run)
     share = f", {percent(row['total_ns'], busy)} of GPU busy" if row["total_ns"] > busy / 10 else ""
     return f"{count}× {a_step(run)} {what} {where}, {duration(row['median_ns'])} each{speed}{share}"
 

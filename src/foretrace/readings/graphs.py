@@ -9,6 +9,7 @@ import numpy as np
 from foretrace import stats
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.calls import Call, calls
+from foretrace.readings.groups import busy_in_periods_ns
 from foretrace.readings.host import a_step, in_scope, lengths, named, per_step, step_count
 from foretrace.run import ROOT, Kind, Run
 from foretrace.run.intervals import merge
@@ -107,7 +108,7 @@ def _busy(run: Run, members: Ints, place: Ints) -> Ints:
 def _rows(run: Run, launches: Sequence[list[int]]) -> list[dict[str, Any]]:
     """One row a node, over all launches of the same graph."""
     a = run.activities
-    busy = run.busy_ns()
+    busy = busy_in_periods_ns(run)
     names = _put_to(run, launches[0])
     rows = []
     for place, members in enumerate(zip(*launches, strict=True)):
@@ -165,7 +166,7 @@ def _static_copy(run: Run, launches: Ints) -> str:
     count = plural(round(len(mine) / step_count(run)) or 1, "copy", "copies")
     one_kernel = count == "1 copy" and bool((a.kind[mine] == Kind.KERNEL).all())
     by = f"a copy kernel ({each})" if one_kernel else f"{count} ({each} each)"
-    return f"Outside the graph {by} fills the static input: {percent(took, run.busy_ns())} of GPU busy."
+    return f"Outside the graph {by} fills the static input: {percent(took, busy_in_periods_ns(run))} of GPU busy."
 
 
 def _noted(run: Run, kind: str) -> str:

@@ -84,6 +84,11 @@ def periods(run: Run) -> tuple[Ints, ...]:
     return steps or ((np.arange(len(run.activities)),) if len(run.activities) else ())
 
 
+def busy_in_periods_ns(run: Run) -> int:
+    """GPU busy time of all `periods`: what shares of a step's work are taken of, as other work may lie outside."""
+    return sum(run.busy_ns(period) for period in periods(run))
+
+
 @lru_cache(maxsize=2)
 def kernels_of_periods(run: Run) -> tuple[Ints, ...]:
     """The kernels of each of the `periods`."""

@@ -104,7 +104,7 @@ def _blame(run: Run, low: int, high: int, parts: dict[str, int]) -> str:
         )
         texts.append((length[early].sum(), f"in {which}{_running(found, early)}"))
     if unlinked.any():
-        texts.append((length[unlinked].sum(), f"in {unlinked.sum():,} before events without their launch in the file"))
+        texts.append((length[unlinked].sum(), f"in {unlinked.sum():,} before events whose launch is not in the file"))
     texts.sort(key=lambda text: -text[0])
     return ": " + ", ".join(f"{duration(ns)} {where}" for ns, where in texts) if texts else ""
 
@@ -140,18 +140,16 @@ def _verdict(parts: dict[str, int], whole: int) -> str:
 def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
     steps = step_count(run)
     if verdict == "launch-bound":
-        saves = sum(parts[c] for c in _LAUNCH_BOUND) // steps
         if run.activities.in_graph.mean() > 0.5:  # noqa: PLR2004 - most of the work is in graphs already
-            return Advice(
-                "The host is late between CUDA graph launches: capture more of the step into one graph.",
-                saves,
-                waiting=True,
-            )
+            text = "The host is late between CUDA graph launches: capture more of the step into one graph."
+            return Advice(text, waiting=True)
+        compiled = any(name.startswith("Torch-Compiled Region") for name in run.trace.tables.name)
+        fuse = "" if compiled else "torch.compile to fuse kernels, "
         text = (
-            "Launch less often: torch.compile to fuse kernels, CUDA graphs (mode='reduce-overhead') to launch once, or "
-            "more work a launch. Time it without the profiler first: profiling slows the host."
+            f"Launch less often: {fuse}CUDA graphs (torch.compile(mode='reduce-overhead')) to launch once, or more work "
+            "a launch. Time it without the profiler first: profiling slows the host, and the wait may be its doing."
         )
-        return Advice(text, saves, waiting=True)
+        return Advice(text, waiting=True)
     if verdict == "data-loading":
         text = "The step waits for its batch: more DataLoader workers, pin_memory and a larger prefetch_factor."
         return Advice(text, parts["data loading"] // steps, waiting=True)

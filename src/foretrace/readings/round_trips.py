@@ -249,9 +249,17 @@ def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
         text = f"Fuse {spoken(_pairs(run, some))} ({tool}): the tensors between them stay on the chip.{further}"
         return Advice(text, saves)
     return Advice(
-        f"Let the GEMM finish the work of {spoken(_consumers(run, some))} before it stores, as a fused layer does.",
+        f"Let the GEMM finish the work of {spoken(_consumers(run, some))} before it stores, as a fused layer "
+        f"does{_at_least(run)}.",
         saves,
     )
+
+
+def _at_least(run: Run) -> str:
+    """What a compiler fuses even where the GEMM stays as it is: chains whose tensors L2 may hold."""
+    chains = [pair for pair in round_trips(run) if pair.kind == "chain" and pair.trip.n_bytes >= WORTH_BYTES]
+    eager = [pair for pair in chains if not _compiled(run, pair)]
+    return f"; torch.compile at least fuses {spoken(_pairs(run, eager), most=2)}" if eager else ""
 
 
 def _between_ns(run: Run, pairs: Sequence[Pair]) -> int:

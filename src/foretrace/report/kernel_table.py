@@ -12,7 +12,7 @@ from foretrace import stats, units
 from foretrace.readings import Column
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.costs import BOUNDS, costs, total
-from foretrace.readings.groups import periods
+from foretrace.readings.groups import busy_in_periods_ns, periods
 from foretrace.readings.lines import lines
 from foretrace.report.document import Table
 from foretrace.run import Kind
@@ -204,7 +204,7 @@ def _copies_and_sets(run: Run) -> tuple[list[_Row], list[_Row]]:
             found.setdefault(key, [[] for _ in every])[position].append(index)
     lengths = a.end_ns - a.start_ns
     rows = [_Row(name, op, tuple(map(tuple, per_step))) for (name, op), per_step in found.items()]
-    least = _WORTH_A_ROW * run.busy_ns()
+    least = _WORTH_A_ROW * busy_in_periods_ns(run)
     large = [bool(lengths[[i for step in row.per_step for i in step]].sum() >= least) for row in rows]
     return list(compress(rows, (not shown for shown in large))), list(compress(rows, large))
 

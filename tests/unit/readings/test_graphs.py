@@ -85,3 +85,10 @@ def test_mutated_graph_is_followed() -> None:
     assert answer is not None
     assert "one launch = 4 kernels, 203 µs of GPU" in answer.sentence
     assert "a copy kernel (32.7 µs)" in answer.sentence
+
+
+def test_shares_are_of_the_steps_own_work(recorded: Callable[[str], Run]) -> None:
+    """Eight events ran before the steps: the first GEMM is 712 µs of the 2.30 ms of a step, not of the whole trace."""
+    answer = graphs.answer(recorded("mlp_4x2048x2048x16384_cudagraph"))
+    assert answer is not None
+    assert answer.evidence[1]["share"] == pytest.approx(712 / 2_300, rel=0.002)

@@ -203,7 +203,7 @@ def test_what_the_host_did_meanwhile_and_what_lies_outside_the_steps(recorded: C
     assert graph is not None
     assert "948 µs in the 13 of 26 gaps whose next launch had not begun (of which copies 81.9 µs)" in naive.sentence
     assert "of 9.25 ms (3 steps and 8 events launched outside them)" in graph.sentence
-    assert "10.8 µs in 7 before events without their launch in the file" in graph.sentence
+    assert "10.8 µs in 7 before events whose launch is not in the file" in graph.sentence
 
 
 def test_gaps_inside_the_call_are_said_once(recorded: Callable[[str], Run]) -> None:

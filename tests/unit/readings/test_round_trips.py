@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ from mutate import mutated
 
 from foretrace.readings import round_trips
 from foretrace.readings.flow import flow
+from foretrace.run import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +115,17 @@ def test_compiled_mlp_has_only_the_gemms_result_left(recorded: Callable[[str], R
     assert [row["kind"] for row in answer.evidence] == ["epilogue"]
     assert answer.advice is not None
     assert "torch.compile" not in answer.advice.text
+
+
+def test_a_chain_that_l2_holds_is_named_beside_the_epilogue() -> None:
+    """Gate, up, GELU, mul: L2 may hold what GELU hands on, and a compiler fuses the two all the same."""
+    run = read(Path(__file__).parents[2] / "data" / "h200_live" / "geglu_eager.json.gz")
+    advice = _answer(run).advice
+    assert advice is not None
+    assert advice.text == (
+        "Let the GEMM finish the work of mul before it stores, as a fused layer does; torch.compile at least fuses "
+        "gelu into mul."
+    )
 
 
 def test_products_are_never_fused_into_products(recorded: Callable[[str], Run]) -> None:
