@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -15,8 +15,10 @@ from foretrace.errors import InputError
 from foretrace.share import bucket as buckets
 from foretrace.share import hub
 from foretrace.share.document import document
-from foretrace.share.shared import Request
-from foretrace.share.shared import share as share_folder
+from foretrace.share.shared import Request, prepare, send
+
+if TYPE_CHECKING:
+    from foretrace.share.bucket import Bucket
 
 
 def share(
@@ -55,21 +57,25 @@ def share(
     out.check()
     request = Request(folder, private=private, redact=not no_redact, stacks=stacks, kernel=kernel, dry_run=dry_run)
     where = buckets.find(hub.connect(), bucket, namespace)
-    with TemporaryDirectory(prefix="foretrace-") as into, working() as progress:
-        result = share_folder(
-            request,
-            where,
-            Path(into),
-            may_create=lambda: yes or _asked(f"make the {'private' if private else 'public'} bucket `{where.id}`?"),
-            progress=progress,
-        )
+    with TemporaryDirectory(prefix="foretrace-") as into:
+        with working() as progress:
+            prepared = prepare(request, where, Path(into), progress)
+        result = prepared.result
+        if not dry_run:
+            _agree(where, private=private, yes=yes)
+            with working() as progress:
+                send(prepared, where, Path(into), progress)
     out.emit(lambda: document(result), result.to_json)
     return int(any(file.status == "failed" for file in result.files))
 
 
-def _asked(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _agree(where: Bucket, *, private: bool, yes: bool) -> None:
+    """Ask before a bucket is made."""
+    if where.exists or yes:
+        return
+    if sys.stdin.isatty():
+        sys.stderr.write(f"make the {'private' if private else 'public'} bucket `{where.id}`? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+    raise InputError(f"bucket `{where.id}` is not there and was not made", hint="make it with `--yes`")

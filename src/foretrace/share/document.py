@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from foretrace.readings import Column
@@ -23,12 +24,13 @@ _COLUMNS = (
 
 def document(result: Share) -> Document:
     """The bucket, what was sent, what was removed, and the links."""
+    traces = plural(sum(file.kind == "trace" for file in result.files), "trace")
     blocks: list[Block] = [
-        Headline(f"{result.bucket} · {'private' if result.private else 'public'} · {_counted(result)}"),
+        Headline(f"{result.bucket} · {'private' if result.private else 'public'} · {traces}"),
         Sentence(_sentence(result)),
     ]
     blocks += [Note(f"{file.path}: {note}") for file in result.files for note in file.notes]
-    blocks.append(Table(_COLUMNS, [_row(file.path, result) for file in result.files], folds=True))
+    blocks.append(Table(_COLUMNS, [asdict(file) for file in result.files], folds=True))
     links = [file for file in result.files if file.perfetto]
     if links and not result.dry_run:
         blocks.append(Listing("Open in Perfetto", tuple(Item(file.path, file.perfetto) for file in links)))
@@ -40,16 +42,6 @@ def document(result: Share) -> Document:
             )
         )
     return Document(tuple(blocks))
-
-
-def _row(path: str, result: Share) -> dict[str, object]:
-    file = next(file for file in result.files if file.path == path)
-    return {"path": file.path, "status": file.status, "size_bytes": file.size_bytes, "sentence": file.sentence}
-
-
-def _counted(result: Share) -> str:
-    traces = [file for file in result.files if file.kind == "trace"]
-    return plural(len(traces), "trace")
 
 
 def _sentence(result: Share) -> str:

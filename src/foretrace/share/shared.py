@@ -20,7 +20,7 @@ from foretrace.share.folder import collect, copies
 from foretrace.share.redact import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from foretrace.run import Run
@@ -73,7 +73,7 @@ class Share:
         created: Whether it was made, or would be, for this.
         dry_run: Whether nothing was sent.
         redacted: Whether redacted copies are shared.
-        manifest: Name of the manifest in the bucket; ``None`` when there is none.
+        manifest: Name of the manifest in the bucket; ``None`` in a dry run.
         files: Every file.
     """
 
@@ -117,29 +117,31 @@ class Request:
     dry_run: bool = False
 
 
-def share(request: Request, bucket: Bucket, into: Path, *, may_create: Callable[[], bool], progress: Progress) -> Share:
-    """Do it.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What `prepare` found: the record as it will be, and what there is to send."""
+
+    result: Share
+    uploads: tuple[Upload, ...]
+
+
+def prepare(request: Request, bucket: Bucket, into: Path, progress: Progress) -> Prepared:
+    """Make the copies, read them, and compare them with what is in the bucket; nothing is sent.
 
     Args:
         request: What is asked for.
         bucket: Where to.
         into: An empty folder for the copies.
-        may_create: Asked before a bucket is made.
         progress: Called with what is being done, how much is done, how much there is.
 
     Raises:
-        InputError: There is nothing to share, the bucket may not be made, or is public when it should be private.
-        HubError: The Hub could not be reached, or refused; what arrived stays, and there is no manifest of it yet.
+        InputError: There is nothing to share, or the bucket is public when it should be private.
+        HubError: The Hub could not be asked.
     """
     if request.private and bucket.private is False:
         raise InputError(f"bucket `{bucket.id}` is public", hint=f"name another, or make it private at {bucket.page}")
-    made = copies(
-        collect(request.folder, redact=request.redact),
-        into,
-        redact=request.redact,
-        stacks=request.stacks,
-        progress=progress,
-    )
+    found = collect(request.folder, redact=request.redact)
+    made = copies(found, into, redact=request.redact, stacks=request.stacks, progress=progress)
     if not any(copy.path for copy in made):
         raise InputError(f"nothing in `{request.folder}` can be shared: {made[0].failed}")
     uploads = bucket.plan([(copy.path, copy.local.remote) for copy in made if copy.path is not None])
@@ -148,40 +150,39 @@ def share(request: Request, bucket: Bucket, into: Path, *, may_create: Callable[
     for done, copy in enumerate(made):
         progress("reading", done, len(made))
         files.append(_described(copy, planned.get(copy.local.remote), bucket, request.kernel))
-    created = not bucket.exists
     result = Share(
         bucket=bucket.id,
         page=bucket.page,
-        private=bool(bucket.private) or (created and request.private),
-        created=created,
+        private=bool(bucket.private) or (request.private and not bucket.exists),
+        created=not bucket.exists,
         dry_run=request.dry_run,
         redacted=request.redact,
-        manifest=None,
+        manifest=None if request.dry_run else _manifest_name(request),
         files=tuple(files),
     )
-    return result if request.dry_run else _sent(result, request, bucket, uploads, into, may_create, progress)
+    return Prepared(result, uploads)
 
 
-def _sent(
-    result: Share,
-    request: Request,
-    bucket: Bucket,
-    uploads: Sequence[Upload],
-    into: Path,
-    may_create: Callable[[], bool],
-    progress: Progress,
-) -> Share:
+def send(prepared: Prepared, bucket: Bucket, into: Path, progress: Progress) -> None:
+    """Make the bucket if it is not there, send what is new or changed, and the manifest last.
+
+    Args:
+        prepared: What `prepare` found.
+        bucket: Where to.
+        into: A folder for the manifest.
+        progress: As `prepare` takes it.
+
+    Raises:
+        HubError: The Hub could not be reached, or refused; what arrived stays, and the manifest is as it was.
+    """
+    result = prepared.result
     if not bucket.exists:
-        if not may_create():
-            raise InputError(f"bucket `{bucket.id}` is not there and was not made", hint="make it with `--yes`")
-        bucket = bucket.create(private=request.private)
-    bucket.send(uploads, progress)
-    name = _manifest_name(request)
-    path = into / ".manifest" / name
-    path.parent.mkdir()
-    path.write_bytes(manifest(result))
-    bucket.send(bucket.plan([(path, name)]), progress)
-    return replace(result, manifest=name)
+        bucket = bucket.create(private=result.private)
+    bucket.send(prepared.uploads, progress)
+    if result.manifest is not None:
+        path = into / ".manifest.json"
+        path.write_bytes(manifest(result))
+        bucket.send(bucket.plan([(path, result.manifest)]), progress)
 
 
 def manifest(result: Share) -> bytes:
