@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NO_PAGE = Page(source="")
 _FILTERED = 8
 """Rows from which a table is given a field to filter it."""
-_OPEN_DEPTH = 3
+_OPEN_DEPTH = 5
 _MOST_ROWS = 200
 """Rows of evidence that are shown at all."""
 _FEW_ROWS = 12
@@ -168,7 +168,10 @@ def _sections(page: Page, drawn: frozenset[int]) -> list[tuple[str, str, str]]:
         without = page.roofline.without
         rest = f" {units.plural(without, 'kernel')} without known FLOPs and bytes cannot be placed." if without else ""
         about = f"Each point is a kernel, as large as its share of the time; the nearer to the roof the better.{rest}"
-        found.append(("roofline", "Roofline", f"{tag('p', escaped(about))}{roofline_plot(page.roofline, drawn)}"))
+        plot = tag(
+            "div", roofline_plot(page.roofline, drawn), class_="plot", tabindex=0, role="group", aria_label="Plot"
+        )
+        found.append(("roofline", "Roofline", f"{tag('p', escaped(about))}{plot}"))
     if page.idle:
         about = "From the first GPU event to the last: busy, or idle and why."
         found.append(("idle", "Busy and idle", f"{tag('p', about)}{idle_bar(page.idle)}"))

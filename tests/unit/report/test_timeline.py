@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import foretrace
+from foretrace.report import page as page_room
 from foretrace.report import window as room
 from foretrace.report.page import compared, page_of
 from foretrace.report.timeline import Lane, Timeline, timeline
@@ -178,3 +179,19 @@ def test_the_page_of_a_run() -> None:
     assert page.roofline is not None
     assert [dtype for dtype, _ in page.roofline.roofs] == ["bf16", "f32"]
     assert page_of(run, foretrace.ask(run), told=True).answers == ()
+
+
+def test_very_long_pages_say_what_they_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest kernels, events and links are kept in their order; the rest is counted."""
+    monkeypatch.setattr(page_room, "MOST_KERNELS", 3)
+    monkeypatch.setattr(page_room, "MOST_CHAINS", 5)
+    monkeypatch.setattr(page_room, "MOST_SIBLINGS", 1)
+    run = foretrace.read(EAGER)
+    page = page_of(run, foretrace.ask(run))
+    assert page.kernels is not None
+    assert [row["kernel"].split(",")[0] for row in page.kernels.rows] == ["nvjet 256×128×64"] * 2 + ["nvjet 192×128×64"]
+    assert page.kernels.more == "and 2 shorter kernels"
+    assert page.chains_of == "the 5 longest GPU events of ProfilerStep#3"
+    assert page.chains[0].count == 5
+    assert [(node.name, node.count) for node in page.chains[0].children] == [("aten::linear", 3), ("and 2 more", 2)]
+    assert page.chains[0].children[1].total_ns == 32_352 + 36_416
