@@ -146,8 +146,8 @@ def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
         compiled = any(name.startswith("Torch-Compiled Region") for name in run.trace.tables.name)
         fuse = "" if compiled else "torch.compile to fuse kernels, "
         text = (
-            f"Launch less often: {fuse}CUDA graphs (torch.compile(mode='reduce-overhead')) to launch once, or more work "
-            "a launch. Time it without the profiler first: profiling slows the host, and the wait may be its doing."
+            f"Launch less often: {fuse}CUDA graphs (torch.compile(mode='reduce-overhead')) to launch once, or more "
+            "work a launch. Time it without the profiler first: profiling slows the host and may be what it waits for."
         )
         return Advice(text, waiting=True)
     if verdict == "data-loading":

@@ -45,6 +45,7 @@ _COLUMNS = (
 )
 
 
+_Typical: TypeAlias = "Callable[[Sequence[float]], float | None]"
 PerStep: TypeAlias = tuple[tuple[int, ...], ...]
 """Activities of each step."""
 
@@ -78,7 +79,8 @@ def kernel_table(run: Run) -> Table | None:
     if ranked:
         times.sort(key=lambda timed: -timed[0])
     rest = times[_TOP:] if ranked else []
-    shown = [_shown(run, row, typical, time_ns) for time_ns, row in times[: len(times) - len(rest)]]
+    busy_ns = typical([run.busy_ns(period) for period in periods(run)]) or 0.0
+    shown = [_shown(run, row, typical, time_ns, busy_ns) for time_ns, row in times[: len(times) - len(rest)]]
     columns = tuple(c for c in _COLUMNS if c.key != "times" or any(row["times"] != 1 for row in shown))
     left_out = [f"and {len(rest):,} more: {units.duration(sum(ns for ns, _ in rest))}"] if rest else []
     said = "; ".join([*left_out, *_in_short(run, small), *trials])
@@ -154,14 +156,13 @@ def _merged(parts: Sequence[PerStep]) -> PerStep:
     return tuple(tuple(index for part in step for index in part) for step in zip(*parts, strict=True))
 
 
-def _typical_ns(run: Run, row: _Row, typical: Callable[[Sequence[float]], float | None]) -> float:
+def _typical_ns(run: Run, row: _Row, typical: _Typical) -> float:
     lengths = run.activities.end_ns - run.activities.start_ns
     return typical([int(lengths[list(step)].sum()) for step in row.per_step]) or 0.0
 
 
-def _shown(run: Run, row: _Row, typical: Callable[[Sequence[float]], float | None], time_ns: float) -> dict[str, Any]:
+def _shown(run: Run, row: _Row, typical: _Typical, time_ns: float, busy_ns: float) -> dict[str, Any]:
     times = typical([len(step) for step in row.per_step])
-    busy_ns = typical([run.busy_ns(period) for period in periods(run)])
     share = time_ns / busy_ns if busy_ns else None
     known = {"kernel": row.kernel, "op": row.op, "times": times, "time_ns": time_ns, "share": share}
     return {**known, **_against_limit(run, row, time_ns)}
