@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -341,7 +342,9 @@ def hub() -> Iterator[Hub]:
 def foretrace(hub: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line as a person runs it, with the Hub on loopback and Ada logged in."""
 
-    def run(*argv: str, token: str | None = TOKEN, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *argv: str, token: str | None = TOKEN, answer: str | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
         environment |= {
             "HF_ENDPOINT": hub.endpoint,
@@ -353,12 +356,29 @@ def foretrace(hub: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedPro
         if token is not None:
             environment["HF_TOKEN"] = token
         program = [sys.executable, "-m", "foretrace", *argv]
-        return subprocess.run(
-            program, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        with _typed(answer) as stdin:
+            return subprocess.run(
+                program, stdin=stdin, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                check=False,
+            )  # fmt: skip
 
     return run
+
+
+@contextmanager
+def _typed(answer: str | None) -> Iterator[int]:
+    """A terminal on which a person has typed ``answer``; nothing to read from where that is ``None``."""
+    if answer is None:
+        yield subprocess.DEVNULL
+        return
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    try:
+        yield theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.fixture

@@ -105,6 +105,17 @@ def test_a_bucket_is_not_made_unasked(hub: Any, foretrace: Command, traces: Path
     assert hub.buckets == {}
 
 
+def test_at_a_terminal_it_asks(hub: Any, foretrace: Command, traces: Path) -> None:
+    """The question names the bucket and who can read it; only a yes makes it, and the second time nothing is asked."""
+    del traces
+    done = foretrace("share", "traces", "-b", "traces", answer="no")
+    assert "make the public bucket `ada/traces`? [y/N]" in done.stderr
+    assert (done.returncode, hub.buckets) == (2, {})
+    assert foretrace("share", "traces", "-b", "traces", answer="y").returncode == 0
+    assert sorted(hub.buckets["ada/traces"]["files"]) == [LINEAR, MLP, MANIFEST]
+    assert "[y/N]" not in foretrace("share", "traces", "-b", "traces", answer="").stderr
+
+
 def test_private_buckets(hub: Any, foretrace: Command, traces: Path) -> None:
     """--private makes a private one in the namespace that was named and says that links do not open; no public one."""
     del traces

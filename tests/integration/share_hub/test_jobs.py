@@ -89,6 +89,9 @@ def test_nothing_is_submitted_unasked(hub: Any, foretrace: Command) -> None:
     assert "run for at most 90m, $3.75, on the account of ada?" in done.stderr
     assert done.stderr.endswith("error: nothing was submitted\n\nhint: agree with `--yes`\n")
     assert (hub.jobs, hub.buckets) == ([], {})
+    done = foretrace(*PROFILE, answer="n")
+    assert "run for at most 30m, $1.25, on the account of ada? [y/N]" in done.stderr
+    assert (done.returncode, hub.jobs) == (2, [])
 
 
 @pytest.mark.usefixtures("target")
