@@ -5,6 +5,7 @@ differ only in their metadata. Operators register under a namespace of the build
 that two versions and an installed foretrace can live in one process.
 """
 
+# ruff: noqa: INP001 - a command beside the package it builds
 from __future__ import annotations
 
 import argparse
@@ -26,6 +27,7 @@ SHARED = (
     "functional.py",
     "gradients.py",
     "ops.py",
+    "parallel.py",
     "paths.py",
     "plan.py",
     "reference.py",

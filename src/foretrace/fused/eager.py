@@ -1,5 +1,6 @@
 """The gated MLP's gradients for plain eager calls, without the operators that a compiler needs."""
 
+# ruff: noqa: ANN401 - autograd hands over a context of its own
 from __future__ import annotations
 
 from typing import Any
@@ -74,11 +75,12 @@ class _Refuse(Function):
 
 
 def once(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """The same gradients, which raise when a second backward reaches them: without a graph they would pass as constants.
+    """The same gradients, which raise when a second backward reaches them and would take them for constants.
 
     ``torch.autograd.function.once_differentiable`` overlooks a second derivative that comes through saved tensors.
     """
     if not torch.is_grad_enabled():
         return gradients
-    refusing = iter(_Refuse.apply(*(g.detach().requires_grad_() for g in gradients if g is not None)))
+    wanted = [g.detach().requires_grad_() for g in gradients if g is not None]
+    refusing = iter(_Refuse.apply(*wanted))  # type: ignore[no-untyped-call] # autograd's own
     return tuple(None if g is None else next(refusing) for g in gradients)

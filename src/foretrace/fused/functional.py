@@ -11,6 +11,7 @@ from .paths import Weights
 
 _Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
+
 def geglu(gate: Tensor, up: Tensor, *, approximate: str = "none") -> Tensor:
     """``gelu(gate) * up`` in one kernel, forward and backward.
 
@@ -41,14 +42,18 @@ def glu(gate: Tensor, up: Tensor, *, activation: str) -> Tensor:
         dtype = torch.result_type(gate, up)
         gate, up = gate.to(dtype), up.to(dtype)
     if gate.shape != up.shape:
-        gate, up = torch.broadcast_tensors(gate, up)
+        shape = torch.broadcast_shapes(gate.shape, up.shape)  # type: ignore[no-untyped-call] # PyTorch's own
+        gate, up = gate.expand(shape), up.expand(shape)
     if not plan.runs_kernels([gate, up]):
         return reference.glu(gate, up, activation)
+    out: Tensor
     if not plan.unwatched([gate, up]):
-        return ops.glu_forward(gate, up, activation)
-    if torch.is_grad_enabled() and (gate.requires_grad or up.requires_grad):
-        return eager.Glu.apply(gate, up, activation)
-    return paths.glu(gate, up, activation)
+        out = ops.glu_forward(gate, up, activation)
+    elif torch.is_grad_enabled() and (gate.requires_grad or up.requires_grad):
+        out = eager.Glu.apply(gate, up, activation)  # type: ignore[no-untyped-call] # autograd's own
+    else:
+        out = paths.glu(gate, up, activation)
+    return out
 
 
 def gated_mlp(
@@ -80,9 +85,14 @@ def gated_mlp(
 
     Raises:
         ValueError: No such activation.
+        NotImplementedError: The weights are DTensors sharded in another way than ``parallel`` serves.
     """
     activation = canonical(activation)
     given: _Given = (x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias)
+    if hasattr(gate_weight, "placements") or hasattr(down_weight, "placements"):
+        from . import parallel  # noqa: PLC0415 - torch.distributed only where a weight is a DTensor
+
+        return parallel.gated_mlp(gated_mlp, x, given[1:], activation=activation)
     if torch.is_autocast_enabled(x.device.type):
         given = _autocast(given, x.device.type)
         x = given[0]
@@ -91,11 +101,12 @@ def gated_mlp(
         return reference.gated_mlp(*given, activation=activation)
     x_MK = paths.as_matrix(x)
     weights = Weights(*given[1:])
-    training = torch.is_grad_enabled() and any([t.requires_grad for t in tensors])
+    training = torch.is_grad_enabled() and any([t.requires_grad for t in tensors])  # noqa: C419 - half a generator's time
+    y_MK: Tensor
     if not plan.unwatched(tensors):
         y_MK = ops.mlp_forward(x_MK, *weights, activation, training)[0]
     elif training:
-        y_MK = eager.GatedMlp.apply(x_MK, activation, *weights)
+        y_MK = eager.GatedMlp.apply(x_MK, activation, *weights)  # type: ignore[no-untyped-call] # as above
     else:
         y_MK = paths.forward(plan.path_for(x_MK, weights, training=False), x_MK, weights, activation)
     return y_MK if x.ndim == 2 else y_MK.view(*x.shape[:-1], y_MK.shape[1])  # noqa: PLR2004 - a matrix already

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .paths import Gradients, Needs, Weights
-
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .paths import Gradients, Needs, Weights
+
 
 def keep(needs: Needs, x: Tensor, w: Weights, gate_out: Tensor, up_out: Tensor) -> tuple[Tensor | None, ...]:
-    """What the backward reads: x, gate's and up's outputs, and the three weights, each only if a wanted gradient does."""
+    """What the backward reads: x, gate's and up's outputs, the three weights; each only if a wanted gradient does."""
     inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
     return (
         x if needs.gate or needs.up else None,
@@ -25,16 +25,16 @@ def keep(needs: Needs, x: Tensor, w: Weights, gate_out: Tensor, up_out: Tensor) 
 
 def give(found: Gradients, needs: Needs, hidden: int) -> tuple[Tensor | None, ...]:
     """One gradient for each of x, the three weights and their biases, or nothing where none is wanted."""
-    gate, up = _halves(found.gate_up_2NK, hidden, (needs.gate, needs.up))
-    gate_bias, up_bias = _halves(found.gate_up_bias_2N, hidden, (needs.gate_bias, needs.up_bias))
+    gate, up = _halves(found.gate_up, hidden, (needs.gate, needs.up))
+    gate_bias, up_bias = _halves(found.gate_up_bias, hidden, (needs.gate_bias, needs.up_bias))
     return (
-        found.x_MK if needs.x else None,
+        found.x if needs.x else None,
         gate,
         up,
-        found.down_KN if needs.down else None,
+        found.down if needs.down else None,
         gate_bias,
         up_bias,
-        found.down_bias_K if needs.down_bias else None,
+        found.down_bias if needs.down_bias else None,
     )
 
 

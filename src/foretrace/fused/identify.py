@@ -110,7 +110,8 @@ def _arrangements(module: nn.Module) -> Iterator[tuple[str, str, str]]:
 
 def _random(parameter: Tensor, dice: torch.Generator) -> Tensor:
     fan_in = parameter.shape[-1] if parameter.ndim > 1 else 1
-    return torch.randn(parameter.shape, generator=dice) / fan_in**0.5
+    values: Tensor = torch.randn(parameter.shape, generator=dice) / fan_in**0.5
+    return values
 
 
 def _plain(x: Tensor, weights: dict[str, Tensor], roles: Roles) -> Tensor:

@@ -1,8 +1,8 @@
 """The ways through a gated MLP, over matrices: what each path launches forward and backward.
 
 Shape legend: M rows, K dim, N hidden. ``pointwise`` is cuBLAS with one fused pointwise kernel; ``fused`` puts the
-activation into the GEMMs' epilogues; ``rows`` and ``rows_tma`` stream the weights for a few rows. Every path needs CUDA (or Triton's
-interpreter), triton and one dtype throughout; ``plan`` knows which shapes each can serve.
+activation into the GEMMs' epilogues; ``rows`` and ``rows_tma`` stream the weights for a few rows. Every path needs CUDA
+(or Triton's interpreter), triton and one dtype throughout; ``plan`` knows which shapes each can serve.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
-
 
 if torch.version.cuda is not None or torch.version.hip is not None:
     # Triton takes 0.3 s to import: here rather than in the first call
@@ -45,13 +44,17 @@ class Needs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What a backward computed; ``gate_up`` and its bias hold gate's share first, then up's. Unwanted ones are None."""
+    """What a backward computed, nothing where it was not wanted.
 
-    x_MK: Tensor | None = None
-    gate_up_2NK: Tensor | None = None
-    down_KN: Tensor | None = None
-    gate_up_bias_2N: Tensor | None = None
-    down_bias_K: Tensor | None = None
+    ``x`` ``[M, K]``, ``gate_up`` ``[2N, K]`` and ``gate_up_bias`` ``[2N]`` with gate's share first and up's after it,
+    ``down`` ``[K, N]``, ``down_bias`` ``[K]``.
+    """
+
+    x: Tensor | None = None
+    gate_up: Tensor | None = None
+    down: Tensor | None = None
+    gate_up_bias: Tensor | None = None
+    down_bias: Tensor | None = None
 
 
 def on(device: torch.device) -> AbstractContextManager[object]:
@@ -146,7 +149,7 @@ def backward(
     Args:
         path: ``fused``, or any other for cuBLAS and the pointwise kernel.
         dy_MK: The output's gradient.
-        saved: x for the gradients of gate's and up's weights; gate's and up's outputs unless only down's bias is wanted.
+        saved: x for gate's and up's weights; gate's and up's outputs for anything but down's bias.
         weights: Gate's and up's for x's gradient, down's for any but its own.
         activation: One of ``ACTIVATIONS``.
         needs: The wanted gradients.
@@ -154,7 +157,7 @@ def backward(
     (x_MK, gate_MN, up_MN), (gate_weight, up_weight, down_weight) = saved, weights
     down_bias = dy_MK.sum(0) if needs.down_bias else None
     if gate_MN is None or up_MN is None:
-        return Gradients(down_bias_K=down_bias)
+        return Gradients(down_bias=down_bias)
     m, n = gate_MN.shape
     dgate_up = hidden = None
     if needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias:

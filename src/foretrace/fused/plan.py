@@ -60,7 +60,7 @@ def runs_kernels(tensors: list[Tensor]) -> bool:
     dtype, device = first.dtype, first.device
     if dtype not in _KERNEL_DTYPES:
         return False
-    return all([t.dtype == dtype and t.device == device for t in tensors])
+    return all([t.dtype == dtype and t.device == device for t in tensors])  # noqa: C419 - half a generator's time
 
 
 def interpreting() -> bool:
@@ -75,7 +75,7 @@ def unwatched(tensors: list[Tensor]) -> bool:
     """
     return (
         not torch.compiler.is_compiling()
-        and all([type(t) in _PLAIN_TYPES for t in tensors])
+        and all([type(t) in _PLAIN_TYPES for t in tensors])  # noqa: C419 - half a generator's time
         and torch._C._len_torch_dispatch_stack() == 0  # noqa: SLF001 - modes have no public count
         and torch._C._functorch.maybe_current_level() is None  # noqa: SLF001 - as above
     )
@@ -126,7 +126,7 @@ def bucket(rows: int) -> int:
 
 
 def _tma_ready(*matrices: Tensor) -> bool:
-    return all([m.data_ptr() % 16 == 0 and _rows_aligned(m) for m in matrices])
+    return all([m.data_ptr() % 16 == 0 and _rows_aligned(m) for m in matrices])  # noqa: C419 - half a generator's time
 
 
 def _rows_aligned(matrix: Tensor) -> bool:

@@ -9,9 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -28,6 +27,9 @@ from foretrace.fused.kernels import (
     pointwise,
     rows,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 HOPPER = 90

@@ -19,7 +19,7 @@ from triton.runtime import interpreter
 def _accept_new_numpy(patch: Callable[..., None]) -> Callable[..., None]:
     """Triton 3.6 asks ``int()`` of a one-element array for a loop bound, which NumPy 2.4 refuses."""
 
-    def patched(tensor: Any, scope: Any) -> None:  # noqa: ANN401 - the interpreter's own types
+    def patched(tensor: Any, scope: Any) -> None:
         patch(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 

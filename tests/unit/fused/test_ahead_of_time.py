@@ -1,4 +1,4 @@
-"""Every kernel compiled for real targets without a GPU: no spills in the shipped configurations, no double precision."""
+"""Every kernel compiled for real targets without a GPU: no spills as shipped, no double precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parent / "compile_ahead.py"
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90, 100])
 def test_compiles_without_spills_or_fp64(architecture: int) -> None:
-    """ptxas reports no stack and no local memory for any kernel, and no PTX holds an ``.f64``."""
+    """The assembler reports no stack and no local memory for any kernel, and no PTX holds an ``.f64``."""
     environment = {**os.environ, "TRITON_INTERPRET": "0"}
     command = [sys.executable, str(SCRIPT), str(architecture)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

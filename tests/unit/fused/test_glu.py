@@ -108,9 +108,7 @@ def _transposed() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(10, 6).t(), torch.randn(3, 6, 10)[1]
 
 
-@pytest.mark.parametrize(
-    "make", [_halves_of_a_packed_projection, _every_second_column, _one_row_for_all, _transposed]
-)
+@pytest.mark.parametrize("make", [_halves_of_a_packed_projection, _every_second_column, _one_row_for_all, _transposed])
 def test_strided_inputs(make: object) -> None:
     """Any strides give eager's result and gradients of the inputs' shapes, and the inputs stay as they were."""
     gate, up = make()  # type: ignore[operator] # one of the functions above

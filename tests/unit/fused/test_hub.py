@@ -42,6 +42,7 @@ class Mlp(nn.Module):
         self.act_fn = act
 
     def forward(self, x: Tensor) -> Tensor:
+        """``[..., 16]`` to the same."""
         result: Tensor = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
         return result
 

@@ -44,7 +44,9 @@ def _measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     plan.choose.cache_clear()
 
 
-def _choose(rows: int, *, dim: int = 512, sixteen: bool = True, biased: bool = False, ready: bool = True) -> plan.Choice:
+def _choose(
+    rows: int, *, dim: int = 512, sixteen: bool = True, biased: bool = False, ready: bool = True
+) -> plan.Choice:
     return plan.choose(0, rows, dim, 2048, False, sixteen, biased, ready)  # noqa: FBT003 - a cache key
 
 

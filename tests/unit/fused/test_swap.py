@@ -14,6 +14,7 @@ from foretrace.fused import GatedMLP, find, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 class Three(nn.Module):
     """Three linears under any names, and any way to combine gate and up."""
 
@@ -29,6 +30,7 @@ class Three(nn.Module):
             self.add_module(name, nn.Linear(width, height, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
+        """``[..., 16]`` to the same."""
         gate, up, down = (getattr(self, name) for name in self.names)
         result: Tensor = down(self.combine(gate(x), up(x)))
         return result
@@ -43,6 +45,7 @@ class Packed(nn.Module):
         self.activation_fn, self.interleaved = nn.SiLU(), interleaved
 
     def forward(self, x: Tensor) -> Tensor:
+        """``[..., 16]`` to the same."""
         both = self.gate_up_proj(x)
         gate, up = (both[..., ::2], both[..., 1::2]) if self.interleaved else both.chunk(2, -1)
         result: Tensor = self.down_proj(up * self.activation_fn(gate))
@@ -138,7 +141,7 @@ def test_a_module_that_cannot_be_tried() -> None:
     """A forward that raises on the CPU is a reason, not a crash."""
 
     def fail(gate: Tensor, up: Tensor) -> Tensor:
-        raise NotImplementedError("CUDA only")  # noqa: EM101 - what a stranger raises
+        raise NotImplementedError("CUDA only")
 
     (why,) = find(nn.Sequential(Three(fail))).values()
     assert why == "it could not be tried on the CPU (NotImplementedError: CUDA only)"

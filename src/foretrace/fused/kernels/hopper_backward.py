@@ -6,7 +6,8 @@ tile late, a slice of columns a step, while the tensor cores work on the next ti
 over its gate and up in shared memory and sent from there.
 """
 
-# ruff: noqa: ANN001, ANN202 - Triton gives kernel arguments their types
+# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ def _consume(
             _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
                     row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
             acc = _settle(acc, empty, step, i > 0, STAGES)
-            p0, p1, p2, p3 = p1, p2, p3, p3
+            p0, p1, p2 = p1, p2, p3
             acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
@@ -192,12 +193,12 @@ def _consume(
     for part in range(SLICES):
         _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
                 row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
-        p0, p1, p2, p3 = p1, p2, p3, p3
+        p0, p1, p2 = p1, p2, p3
     tma.store_wait(0)
 
 
 @gluon.jit(do_not_specialize=["m"])
-def gated_backward_kernel(
+def gated_backward_kernel(  # noqa: D103 - see the module
     dy_desc, down_desc, g_desc, u_desc, dg_desc, du_desc, h_desc, m, n, steps,
     ACTIVATION: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
@@ -208,9 +209,9 @@ def gated_backward_kernel(
     dtype: gl.constexpr = dy_desc.dtype
     dy_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], down_desc.layout)
-    g_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + g_desc.block_type.shape, g_desc.layout)
-    u_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + u_desc.block_type.shape, u_desc.layout)
-    h_bufs = gl.allocate_shared_memory(dtype, [4] + h_desc.block_type.shape, h_desc.layout)
+    g_bufs = gl.allocate_shared_memory(dtype, [SLOTS, *g_desc.block_type.shape], g_desc.layout)
+    u_bufs = gl.allocate_shared_memory(dtype, [SLOTS, *u_desc.block_type.shape], u_desc.layout)
+    h_bufs = gl.allocate_shared_memory(dtype, [4, *h_desc.block_type.shape], h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     gu_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())

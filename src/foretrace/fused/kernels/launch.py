@@ -4,6 +4,7 @@ Triton finds the compiled kernel of a call by inspecting every argument, and che
 the H200's host that took 50 to 110 µs of a call of 250. Here the caller says what the specialization depends on.
 """
 
+# ruff: noqa: ANN401 - kernels and their options have no common type
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from torch import Tensor
 
 _compiled: dict[Hashable, Any] = {}
+_initialized: Callable[[], bool] = torch.cuda.is_initialized
 
 
 def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **options: Any) -> None:
@@ -29,7 +31,7 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
         args: Every argument in order, constexpr ones too.
         options: ``num_warps`` and other compile options, fixed for a ``key``.
     """
-    full_key = (kernel, key, torch.cuda.current_device() if torch.cuda.is_initialized() else -1)
+    full_key = (kernel, key, torch.cuda.current_device() if _initialized() else -1)
     compiled = _compiled.get(full_key)
     if compiled is not None:
         compiled[grid, 1, 1](*args)

@@ -6,7 +6,8 @@ programs to fill the device; the last program of a tile adds the parts up, alway
 give the same bits.
 """
 
-# ruff: noqa: ANN001, ANN202 - Triton gives kernel arguments their types
+# ruff: noqa: ANN001, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -153,11 +154,11 @@ def forward(
     )  # fmt: skip
     options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
     launch(_gate_up_kernel, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
-    args = (
+    down_args = (
         h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
         split, bm, down.bn, down.bk, dependent,
     )  # fmt: skip
     chain = {"launch_pdl": True} if dependent else {}
     options = {"num_warps": down.warps, "num_stages": down.stages}
-    launch(_down_kernel, key, tiles * split, args, **options, **chain)
+    launch(_down_kernel, key, tiles * split, down_args, **options, **chain)
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,7 @@ _SETS = 3
 _FEW_ROWS = 64
 
 
-def tune(
-    folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, command: str = "foretrace tune"
-) -> Path:
+def tune(folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, command: str = "foretrace tune") -> Path:
     """Time every path at every (rows, dim, hidden), in bf16, and write this device's table into ``folder``.
 
     Raises:
@@ -53,7 +51,7 @@ def tune(
     rows = [row for shape in shapes for row in _measure(*shape)]
     content = {
         "device": torch.cuda.get_device_name(),
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "when": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "versions": {"torch": torch.__version__, "cuda": torch.version.cuda},
         "command": command,
         "rows": rows,
