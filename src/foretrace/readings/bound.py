@@ -180,8 +180,8 @@ def _bare(run: Run, host_ns: int) -> Shares:
 
 def _profiled_only(run: Run, whole: Shares, verdict: str) -> str:
     head = f"{verdict.capitalize()} while profiled: {_why(run, whole, verdict)}."
-    own = "" if compiling(run).dominates else f" {_own_bounds(whole)}"
-    return f"{head}{own}{_doubt(run, whole, verdict)}"
+    own = "" if compiling(run).dominates else _own_bounds(whole)
+    return " ".join(part for part in (head, own, _doubt(run, whole, verdict)) if part)
 
 
 def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
@@ -190,7 +190,7 @@ def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
         f"{bare.verdict().capitalize()} without the profiler: {duration(bare.window_ns)} a call measured bare, "
         f"{duration(bare.busy_ns)} of it GPU work. While profiled it is {profiled}{too}: {_why(run, whole, profiled)}. "
         f"{_own_bounds(whole)}"
-    )
+    ).rstrip()
 
 
 def _why(run: Run, whole: Shares, verdict: str) -> str:
@@ -246,7 +246,8 @@ def _own_bounds(whole: Shares) -> str:
         "of unknown bound": whole.unknown_ns,
     }
     told = [f"{percent(ns, whole.busy_ns)} {word}" for word, ns in parts.items() if ns > whole.busy_ns / 200]
-    return f"The GPU's work alone is {', '.join(told)}." if told else ""
+    known = whole.unknown_ns < whole.busy_ns
+    return f"The GPU's work alone is {', '.join(told)}." if told and known else ""
 
 
 def _doubt(run: Run, whole: Shares, verdict: str) -> str:
@@ -255,7 +256,7 @@ def _doubt(run: Run, whole: Shares, verdict: str) -> str:
         return ""
     work = duration(whole.busy_ns / period_count(run))
     return (
-        f" Without the profiler it may not be overhead-bound: {work} of GPU work is close to what the host may need "
+        f"Without the profiler it may not be overhead-bound: {work} of GPU work is close to what the host may need "
         "then. Time it bare to know (foretrace profile does)."
     )
 
@@ -283,7 +284,7 @@ def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advic
     busy = stats.median([float(run.busy_ns(period)) for period in periods(run)]) or 0.0
     if run.activities.in_graph.any():
         return Advice("Give each graph launch more to do: more rows a step, or more of the step in one graph.")
-    halved = "" if bare_ns is not None else " Counted in half of the recorded step, as profiling slows the host."
+    halved = "" if bare_ns is not None else " Counted in half of the recorded time, as profiling slows the host."
     return Advice(
         "Launch less from Python: CUDA graphs (torch.compile(mode='reduce-overhead')) put a step into one launch, and "
         f"more rows a step fill each launch.{halved}",

@@ -89,7 +89,7 @@ def _over(run: Run) -> str:
 
 
 def _blame(run: Run, low: int, high: int, parts: dict[str, int]) -> str:
-    """``: 509 µs in the 9 of 20 gaps whose next launch had not begun, …``; the longest first."""
+    """``: 509 µs in the 9 of 20 gaps whose next launch had not begun, …``."""
     found = gaps.gaps(run, low, high)
     length = found.lengths
     late, early, unlinked = found.late, found.linked & ~found.late, ~found.linked
@@ -105,7 +105,6 @@ def _blame(run: Run, low: int, high: int, parts: dict[str, int]) -> str:
         texts.append((length[early].sum(), f"in {which}{_running(found, early)}"))
     if unlinked.any():
         texts.append((length[unlinked].sum(), f"in {unlinked.sum():,} before events whose launch is not in the file"))
-    texts.sort(key=lambda text: -text[0])
     return ": " + ", ".join(f"{duration(ns)} {where}" for ns, where in texts) if texts else ""
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from foretrace import units
+from foretrace.readings.host import a_step
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
 from foretrace.report.kernel_table import kernel_table
 from foretrace.report.op_table import op_table
@@ -55,7 +56,7 @@ def overview(run: Run, answers: Sequence[Answer], selection: Selection = EVERYTH
     if table is not None:
         blocks.append(table)
     if "first" in by_question:
-        blocks += _do_first(by_question["first"])
+        blocks += _do_first(run, by_question["first"])
     items = _worth_knowing(by_question)
     absent = [what for question, what in _ABSENT.items() if question not in by_question]
     if absent and len(run.activities):
@@ -85,7 +86,7 @@ def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selecti
         if answer.evidence and answer.columns:
             blocks.append(Table(answer.columns, answer.evidence, folds=True))
         if answer.advice is not None:
-            saving = _saving({"saves_ns": answer.advice.saves_ns})
+            saving = _saving(run, {"saves_ns": answer.advice.saves_ns})
             blocks.append(Listing("Do", (Item(f"{answer.advice.text}{saving}"),)))
     answered = {answer.question for answer in answers}
     silent = [question for question in dict.fromkeys(questions) if question not in answered]
@@ -104,24 +105,24 @@ def _notes(run: Run, selection: Selection, said: str = "") -> list[Block]:
     return notes
 
 
-def _do_first(first: Answer) -> list[Block]:
+def _do_first(run: Run, first: Answer) -> list[Block]:
     rows = first.evidence[:_FIRST]
     if not rows:
         return [Sentence(first.sentence)]
-    items = tuple(Item(f"{row['advice']}{_saving(row)}", f"--ask {row['question']}") for row in rows)
+    items = tuple(Item(f"{row['advice']}{_saving(run, row)}", f"--ask {row['question']}") for row in rows)
     beyond = first.sentence.removeprefix(rows[0]["advice"]).strip()
     if rows[0].get("saves_ns") is not None:
         beyond = beyond.partition(". ")[2]
     return [Listing("Do first", items, numbered=True), *([Sentence(beyond)] if beyond else [])]
 
 
-def _saving(row: Mapping[str, Any]) -> str:
+def _saving(run: Run, row: Mapping[str, Any]) -> str:
     if row.get("saves_ns") is None:
         return ""
     share = row.get("share")
     whole = "it" if row.get("share_of") == "the step" else "GPU time"
     of_it = f" ({units.percent(share, 1)} of {whole})" if share is not None else ""
-    return f" Saves up to {units.duration(row['saves_ns'])} a step{of_it}."
+    return f" Saves up to {units.duration(row['saves_ns'])} {a_step(run)}{of_it}."
 
 
 def _brief(answer: Answer) -> str:

@@ -87,7 +87,7 @@ def test_advice_fits_the_cause(recorded: Callable[[str], Run]) -> None:
     small = _answer(recorded("mlp_1x1x768x3072_eager")).advice
     assert small is not None
     assert "CUDA graphs" in small.text
-    assert "Counted in half of the recorded step" in small.text
+    assert "Counted in half of the recorded time" in small.text
     graph = _answer(recorded("mlp_1x1x768x3072_cudagraph")).advice
     assert graph is not None
     assert graph.text.startswith("Give each graph launch more to do")

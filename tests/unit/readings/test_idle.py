@@ -211,3 +211,10 @@ def test_gaps_inside_the_call_are_said_once(recorded: Callable[[str], Run]) -> N
     answer = idle.answer(recorded("llama4_prefill"))
     assert answer is not None
     assert "28.7 µs in the other 2, still inside the call." in answer.sentence
+
+
+def test_the_other_gaps_come_second(recorded: Callable[[str], Run]) -> None:
+    """Here the gaps whose launch had begun hold more time; they are still the others."""
+    answer = idle.answer(recorded("mlp_float16"))
+    assert answer is not None
+    assert answer.sentence.index("whose next launch had not begun") < answer.sentence.index("45.8 µs in the other 18")

@@ -55,7 +55,7 @@ def test_the_page_is_in_reading_order(run: Run) -> None:
     assert isinstance(rest[1], Table)
     assert rest[1].title == "On the GPU, over the whole trace, in order"
     to_do = (
-        Item("Fuse them. Saves up to 21.0 µs a step (9.00 % of GPU time).", "--ask round_trips"),
+        Item("Fuse them. Saves up to 21.0 µs in this trace (9.00 % of GPU time).", "--ask round_trips"),
         Item("Pin it.", "--ask copies"),
     )
     assert rest[2] == Listing("Do first", to_do, numbered=True)
@@ -92,7 +92,7 @@ def test_a_saving_says_what_it_is_a_part_of(run: Run) -> None:
     row = {"advice": "Launch less.", "saves_ns": 300_000, "share": 0.25, "share_of": "the step", "question": "bound"}
     listing = overview(run, (Answer("first", "first?", "Launch less.", evidence=(row,)),)).blocks[-2]
     assert isinstance(listing, Listing)
-    assert listing.items[0].text == "Launch less. Saves up to 300 µs a step (25.0 % of it)."
+    assert listing.items[0].text == "Launch less. Saves up to 300 µs in this trace (25.0 % of it)."
 
 
 def test_at_most_five_things_to_do(run: Run) -> None:
