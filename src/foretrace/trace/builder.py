@@ -47,6 +47,8 @@ _GRID = ("grid", "block")
 _OPERATOR = ("types", "dims", "strides", "concrete")
 _LISTS = {*_GRID, *_OPERATOR}
 _ROWS = frozenset("XiI")
+_LINKS = frozenset(("ac2g", "async_gpu", "async_cpu_to_gpu", "cpu_to_cuda", "async"))
+"""Arrows from launches to activities, a third of a file: they say what the correlation says already."""
 _INT32 = {"category", "name", "process", "thread", "registers", "device_type", *_LISTS}
 
 
@@ -87,7 +89,7 @@ class ColumnsBuilder:
         rows = [i for i, phase in enumerate(phases) if phase in _ROWS]
         self._add_slices([first + i for i in rows], [events[i] for i in rows])
         if "s" in phases or "f" in phases:
-            self._add_flows([event for event in events if event.ph in ("s", "f")])
+            self._add_flows([event for event in events if event.ph in ("s", "f") and event.cat not in _LINKS])
         if not READ.issuperset(phases):
             others = ((i, event) for i, event in enumerate(events, first) if event.ph not in READ)
             self._add_pairs(self._pairs.take(others))
@@ -161,6 +163,8 @@ class ColumnsBuilder:
             _column(chunk, column, len(args))[at] = codes
 
     def _add_flows(self, arrows: list[Event]) -> None:
+        if not arrows:
+            return
         category, _, process, thread = self._interned(arrows)
         chunk: dict[str, NDArray[Any]] = {
             "category": category,

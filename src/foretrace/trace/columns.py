@@ -76,7 +76,10 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """Arrows between slices (``ph`` s and f): shape [arrows] each; ``is_end`` marks the f side."""
+    """Arrows between host slices (``ph`` s and f): shape [arrows] each; ``is_end`` marks the f side.
+
+    Arrows from a launch to its activity are left out: the correlation links those.
+    """
 
     category: NDArray[np.int32]
     id: NDArray[np.int64]

@@ -62,6 +62,7 @@ def decode(data: bytes, builder: ColumnsBuilder, progress: Callable[[int, int], 
     head_end, start = found
     head = _head(data[:head_end]) if head_end else {}
     broken_head = head_end if head is None else None
+    view = memoryview(data)
     piece = min(max(len(data) // _PIECES, _LEAST_PIECE), _MOST_PIECE)
     while len(data) - start > 2 * piece:
         cut = between_events(data, start, start + piece)
@@ -71,7 +72,7 @@ def decode(data: bytes, builder: ColumnsBuilder, progress: Callable[[int, int], 
                 break
             cut = after.start(1)
         try:
-            builder.add(decode_events(b"[" + data[start:cut] + b"]"))
+            builder.add(decode_events(b"".join((b"[", view[start:cut], b"]"))))
         except MALFORMED:
             break
         start = cut + 1

@@ -82,3 +82,22 @@ def test_a_frame_that_opens_an_annotation_ends_where_it_begins() -> None:
     frame_then_annotation = [(0, 0, 10, True, False), (0, 8, 50, False, True)]
     _, _, ends, parents = nested(frame_then_annotation)
     assert (ends.tolist(), parents.tolist()) == ([8, 58], [ROOT, ROOT])
+
+
+@given(slices)
+def test_the_quick_way_and_a_stack_agree(given_slices: list[Slice]) -> None:
+    """Without annotations, parents and ends are those of a stack, thread by thread, nested well or not."""
+    plain = [(thread, start, length, False, False) for thread, start, length, _, _ in given_slices]
+    thread, start, ends, parents = nested(plain)
+    wanted = np.array([s[1] + s[2] for s in sorted(plain, key=lambda s: (s[0], s[1], -s[2]))], dtype=np.int64)
+    expected_parents: list[int] = []
+    expected_ends: list[int] = []
+    stack: list[int] = []
+    for i in range(len(start)):
+        while stack and (thread[stack[-1]] != thread[i] or expected_ends[stack[-1]] <= start[i]):
+            stack.pop()
+        expected_parents.append(stack[-1] if stack else ROOT)
+        expected_ends.append(min(int(wanted[i]), expected_ends[stack[-1]]) if stack else int(wanted[i]))
+        stack.append(i)
+    assert parents.tolist() == expected_parents
+    assert ends.tolist() == expected_ends
