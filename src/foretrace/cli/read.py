@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,6 +19,8 @@ from foretrace.run import build
 from foretrace.trace import read_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from foretrace.run import Run
 
 
@@ -30,6 +33,7 @@ def read(
     region: str | None = None,
     device_spec: str | None = None,
     strict: bool = False,
+    guess_first: bool = False,
     no_cache: bool = False,
     out: Output = STDOUT,
 ) -> None:
@@ -45,6 +49,7 @@ def read(
         step: Only the step with this number, as in `ProfilerStep#N`.
         region: Only what runs inside the `record_function` of this name.
         device_spec: Take the device's limits from here: a name in `foretrace devices`, or a TOML file.
+        guess_first: Ask for a guess before anything is shown, then mark it.
         strict: Exit with 3 when the file had to be repaired or is cut short.
         no_cache: Keep and use nothing from earlier readings of the file.
         out: How and where to show it.
@@ -53,6 +58,7 @@ def read(
     trace, ask = _apart(trace, ask)
     out.check()
     device = devices.resolve(device_spec) if device_spec is not None else None
+    mark = _guessed() if guess_first else None
     with reading() as progress:
         run = build(read_trace(trace, progress=progress), device)
     if strict and run.repaired:
@@ -60,11 +66,21 @@ def read(
     selection = Selection(step, region)
     run = select(run, selection)
     answers = readings.ask(run, ask)
+    if mark is not None:
+        mark(run)
     out.emit(
         lambda: asked(run, answers, ask, selection) if ask else overview(run, answers, selection),
         lambda: read_record(run, answers, selection),
         lambda: page_of(run, answers, told=bool(ask)),
     )
+
+
+def _guessed() -> Callable[[Run], None] | None:
+    """What marks the reader's guess once the run is there; ``None`` when the reader has none."""
+    from foretrace.cli.guess_first import ask, mark  # noqa: PLC0415 - only who guesses waits for it
+
+    stated = ask()
+    return None if stated is None else partial(mark, stated)
 
 
 def _apart(trace: str | None, ask: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
