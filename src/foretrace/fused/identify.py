@@ -7,6 +7,7 @@ cannot slip through, whatever the module and its children are called.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -60,11 +61,18 @@ def obstacle(module: nn.Module) -> str | None:
 
 
 def looks_gated(module: nn.Module) -> bool:
-    """Whether the children have a gated MLP's shapes or its usual names."""
+    """Whether the children have a gated MLP's usual names, or its shapes while the forward takes one argument."""
     names = {name for name, _ in module.named_children()}
     if {"gate_proj", "up_proj", "down_proj"} <= names or {"gate_up_proj", "down_proj"} <= names:
         return True
-    return next(_arrangements(module), None) is not None
+    # attention's projections can have these shapes too, but attention wants masks or positions
+    return next(_arrangements(module), None) is not None and _takes_one_argument(module)
+
+
+def _takes_one_argument(module: nn.Module) -> bool:
+    parameters = inspect.signature(module.forward).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return len(needed) == 1
 
 
 def roles_of(module: nn.Module) -> Roles | str:

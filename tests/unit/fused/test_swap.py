@@ -147,10 +147,22 @@ def test_a_module_that_cannot_be_tried() -> None:
     assert why == "it could not be tried on the CPU (NotImplementedError: CUDA only)"
 
 
+class Attention(nn.Module):
+    """Two projections of a packed gated MLP's shapes, in a module that wants more than x."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv_proj, self.o_proj = nn.Linear(16, 32), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Not called."""
+        raise NotImplementedError
+
+
 def test_nothing_else_is_touched() -> None:
-    """Attention-like and plain two-layer modules are not candidates."""
-    model = nn.ModuleDict({"mlp": nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)), "one": nn.Linear(4, 4)})
-    assert find(model) == {}
+    """Attention and plain two-layer modules are not candidates, whatever their shapes."""
+    plain = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))
+    assert find(nn.ModuleDict({"mlp": plain, "one": nn.Linear(4, 4), "attention": Attention()})) == {}
 
 
 def test_the_model_itself() -> None:
