@@ -168,6 +168,16 @@ def test_evidence_of_another_step_leads_to_its_twin(show: Callable[..., Any], re
     assert in_view(page)[0] < 629
 
 
+def test_selected_kernel_leads_to_the_answers_about_it(show: Callable[..., Any], report: Callable[..., str]) -> None:
+    """A kernel names the answers whose evidence it is, also when that evidence is its twin in another step."""
+    page = show(report(EAGER), at="#event-153")
+    links = page.locator("#detail a")
+    names = [links.nth(i).inner_text() for i in range(links.count())]
+    assert {"kernels", "chain", "roofline"} <= set(names)
+    links.filter(has_text="roofline").click()
+    assert page.evaluate("location.hash") == "#ask-roofline"
+
+
 def test_points_and_chains_lead_to_the_timeline(show: Callable[..., Any], report: Callable[..., str]) -> None:
     """A point of the roofline and a kernel in the tree of chains select their kernels, by keyboard too."""
     page = show(report(EAGER))

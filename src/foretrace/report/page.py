@@ -142,7 +142,7 @@ def _tied(drawn: Timeline, changes: Sequence[Change], side: str) -> Timeline:
             detail = replace(slice_.detail, change=_change(changes[number], side))
             slices.append(replace(slice_, pair=number, detail=detail))
         else:
-            slices.append(slice_)
+            slices.append(replace(slice_, pair=None))
     return replace(drawn, slices=tuple(slices))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.readings.costs import cost
+from foretrace.readings.groups import groups
 from foretrace.report.window import stand_ins, window_of
 from foretrace.run import ROOT, Kind
 from foretrace.run.tree import nearest
@@ -53,8 +54,8 @@ class Slice:
     """One box: ``lane`` and ``launch`` are positions in `Timeline.lanes` and `Timeline.slices`, ``row`` counts down.
 
     ``start_ns`` counts from the timeline's start. ``kind`` is what it is coloured by: ``op``, ``annotation``, ``call``
-    or ``overhead`` on the host, a kernel's bound, ``copy`` or ``set`` on the device. ``pair`` is a number that it
-    shares with its counterparts in the other timeline of a comparison.
+    or ``overhead`` on the host, a kernel's bound, ``copy`` or ``set`` on the device. ``pair`` is a number that a kernel
+    shares with the same kernel of other steps; in a comparison, with its counterparts in the other timeline.
     """
 
     lane: int
@@ -187,6 +188,7 @@ def _device(run: Run, window: Window) -> tuple[list[Lane], list[Slice]]:
     streams = sorted({(int(a.device[i]), int(a.stream[i])) for i in window.activities.tolist()})
     lanes = {stream: at for at, stream in enumerate(streams)}
     ends: dict[tuple[int, int], list[int]] = {stream: [] for stream in streams}
+    pairs = {index: number for number, group in enumerate(groups(run)) for index in group.activities}
     slices = []
     for i in window.activities.tolist():
         stream = int(a.device[i]), int(a.stream[i])
@@ -202,6 +204,7 @@ def _device(run: Run, window: Window) -> tuple[list[Lane], list[Slice]]:
                 event=int(trace.columns.index[a.row[i]]),
                 launch=place.get(int(a.launch[i])),
                 detail=detail,
+                pair=pairs.get(i),
             )
         )
     return [Lane(_stream_label(*stream), device=True, rows=len(ends[stream])) for stream in streams], slices

@@ -74,6 +74,20 @@
       if (term === "name") dd.className = "name";
       list.append(dt, dd);
     }
+    const told = toldBy(timeline, box);
+    if (told.length) {
+      const dt = document.createElement("dt");
+      const dd = document.createElement("dd");
+      dt.textContent = "told in";
+      for (const answer of told) {
+        const link = document.createElement("a");
+        link.href = `#${answer}`;
+        link.textContent = answer.replace("ask-", "");
+        dd.append(link, " ");
+      }
+      list.insertBefore(dt, list.lastElementChild.previousElementSibling);
+      dt.after(dd);
+    }
     detail.replaceChildren(title, list);
     const { y } = timeline.rows[timeline.where[box]];
     const { holder } = timeline;
@@ -84,6 +98,17 @@
       // a page without an address of its own (in a frame) keeps no place
     }
     draw();
+  }
+
+  // answers whose evidence has this box, or the same kernel in another step
+  function toldBy(timeline, box) {
+    const answers = new Set();
+    for (const link of document.querySelectorAll(`article a[href^="#${timeline.key}-"]`)) {
+      const other = timeline.boxOf(Number(link.hash.split("-")[1]));
+      const twin = timeline.pair[box] >= 0 && timeline.pair[other] === timeline.pair[box];
+      if (other === box || twin) answers.add(link.closest("article").id);
+    }
+    return [...answers];
   }
 
   function letGo() {
@@ -105,8 +130,7 @@
     const found = /^#(\w+)-(\d+)$/.exec(hash);
     const timeline = found && timelines.find((one) => one.key === found[1]);
     if (!timeline) return false;
-    const event = Number(found[2]);
-    const box = timeline.byEvent.get(event) ?? timeline.byEvent.get(timeline.elsewhere[event]);
+    const box = timeline.boxOf(Number(found[2]));
     if (box === undefined) return false;
     lookAtRoad(timeline, box);
     select(timeline, box);

@@ -55,6 +55,8 @@ class Timeline {
     this.kernels = this.event.filter((_, box) => this.isKernel(box)).length;
   }
 
+  boxOf(event) { return this.byEvent.get(event) ?? this.byEvent.get(this.elsewhere[event]); }
+
   end(box) { return this.start[box] + this.length[box]; }
 
   middle(box) { return this.start[box] + this.length[box] / 2; }
