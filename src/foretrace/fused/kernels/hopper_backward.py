@@ -6,7 +6,7 @@ tile late, a slice of columns a step, while the tensor cores work on the next ti
 over its gate and up in shared memory and sent from there.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917, RUF005 - Triton types arguments, goes by place, has no star
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -209,9 +209,9 @@ def gated_backward_kernel(  # noqa: D103 - see the module
     dtype: gl.constexpr = dy_desc.dtype
     dy_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], down_desc.layout)
-    g_bufs = gl.allocate_shared_memory(dtype, [SLOTS, *g_desc.block_type.shape], g_desc.layout)
-    u_bufs = gl.allocate_shared_memory(dtype, [SLOTS, *u_desc.block_type.shape], u_desc.layout)
-    h_bufs = gl.allocate_shared_memory(dtype, [4, *h_desc.block_type.shape], h_desc.layout)
+    g_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + g_desc.block_type.shape, g_desc.layout)
+    u_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + u_desc.block_type.shape, u_desc.layout)
+    h_bufs = gl.allocate_shared_memory(dtype, [4] + h_desc.block_type.shape, h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     gu_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())

@@ -11,7 +11,7 @@ step. So the activation costs no time of its own, and h is computed from the sam
 reads.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917, RUF005 - Triton types arguments, goes by place, has no star
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def gated_forward_kernel(  # noqa: D103 - see the module
     dtype: gl.constexpr = x_desc.dtype
     x_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], x_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, 2 * BN, BK], gate_desc.layout)
-    out_bufs = gl.allocate_shared_memory(dtype, [OUTS, *h_desc.block_type.shape], h_desc.layout)
+    out_bufs = gl.allocate_shared_memory(dtype, [OUTS] + h_desc.block_type.shape, h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):

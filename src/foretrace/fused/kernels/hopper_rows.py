@@ -7,7 +7,7 @@ The down projection splits K over enough programs to fill the device; the last p
 always in the same order, so that two calls give the same bits.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton types arguments, goes by place, has no star
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
