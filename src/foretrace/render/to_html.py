@@ -17,7 +17,7 @@ from foretrace.report.page import Page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from foretrace.readings import Answer
+    from foretrace.readings import Answer, Column
     from foretrace.report.document import Block, Document
     from foretrace.report.page import Node
 
@@ -124,10 +124,7 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
     more = tag("p", paragraph(table.more), class_="more") if table.more else ""
     if not columns:
         return f"{tag('p', caption) if caption else ''}{more}"
-    head = "".join(
-        tag("th", escaped(column.header), scope="col", class_=None if column.unit == "text" else "number")
-        for column in columns
-    )
+    head = "".join(_head(column) for column in columns)
     rows = "".join(
         tag("tr", "".join(_cell(row, column.key, column.unit, drawn, first=i == 0) for i, column in enumerate(columns)))
         for row in table.rows
@@ -142,6 +139,11 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
             'autocomplete="off" spellcheck="false"></label> <output class="more" aria-live="polite"></output>'
         )
     return tag("div", f"{field}{scroller}{more}", class_="table")
+
+
+def _head(column: Column) -> str:
+    number = None if column.unit == "text" else "number"
+    return tag("th", escaped(column.header), scope="col", class_=number) if column.header else tag("td", class_=number)
 
 
 def _cell(row: Mapping[str, Any], key: str, unit: Any, drawn: frozenset[int], *, first: bool) -> str:  # noqa: ANN401 - a `Unit`
