@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from foretrace.share.paths import ABSOLUTE, IN_MARKUP, shorten
 from foretrace.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 ENVIRONMENT, ADDRESS, STACK, FRAME = "[environment]", "[address]", "[stack]", "[python frame]"
 
@@ -122,8 +123,10 @@ class Redactor:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             counts: Counter[str] = Counter()
-            known = self._known[text] = (self._hide(text, counts), counts)
-        self.counts.update(known[1])
+            hidden = self._hide(text, counts)
+            known = self._known[text] = (hidden, +counts)
+        if known[1]:
+            self.counts.update(known[1])
         return known[0]
 
     def markup(self, text: str) -> str:
@@ -137,7 +140,8 @@ class Redactor:
         if isinstance(value, list):
             return [self.tree(item, key) for item in value]
         if isinstance(value, dict):
-            if _is_environment(key):
+            said = _said_by(key)
+            if said is not None and said.kind == "environment":
                 return {self.text(name): self._variable(name, item) for name, item in value.items()}
             if value.get("cat") == _FRAME_CATEGORY and self._stacks and isinstance(value.get("name"), str):
                 value = {**value, "name": self._frame(value["name"])}
@@ -160,19 +164,16 @@ class Redactor:
         return self.text(text) == text and not self._says_private(text)
 
     def _says_private(self, key: str) -> bool:
-        if len(key) > _LONGEST_KEY:
-            return False
-        if self._stacks and key == _FRAME_CATEGORY:
-            return True
-        return _is_environment(key) or any(says(key) for _, says, _ in _BY_KEY)
+        said = _said_by(key)
+        return said is not None and (said.kind != "stack" or self._stacks)
 
     def _value(self, value: str, key: str) -> str:
-        if secrets.HARMLESS_VALUE.fullmatch(value):
-            return value
-        for kind, says, by in _BY_KEY:
-            if says(key) and (kind != "stack" or self._stacks):
-                return self._replaced(kind, by)
-        variable = _VARIABLE.fullmatch(value) if _is_environment(key) else None
+        said = _said_by(key)
+        if said is None or (said.kind == "stack" and not self._stacks) or secrets.HARMLESS_VALUE.fullmatch(value):
+            return self.text(value)
+        if said.kind != "environment":
+            return self._replaced(said.kind, said.by)
+        variable = _VARIABLE.fullmatch(value)
         return f"{variable[1]}={self._variable(variable[1], variable[2])}" if variable else self.text(value)
 
     def _variable(self, name: str, value: Any) -> Any:  # noqa: ANN401 - the JSON edge
@@ -231,20 +232,35 @@ def removed(counts: Mapping[str, int]) -> str:
 
 
 def _is_secret(key: str) -> bool:
-    return len(key) <= _LONGEST_KEY and secrets.SECRET_NAME.fullmatch(secrets.camel_to_snake(key)) is not None
+    return secrets.SECRET_NAME.fullmatch(secrets.camel_to_snake(key)) is not None
 
 
 def _is_environment(key: str) -> bool:
-    return len(key) <= _LONGEST_KEY and _ENVIRONMENT_KEY.fullmatch(secrets.camel_to_snake(key)) is not None
+    return _ENVIRONMENT_KEY.fullmatch(secrets.camel_to_snake(key)) is not None
 
 
-_BY_KEY = (
-    ("stack", _STACK_KEYS.__contains__, STACK),
-    ("token", _is_secret, secrets.SECRET),
-    ("host", HOST_KEY.fullmatch, HOST),
-    ("user", USER_KEY.fullmatch, USER),
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a key says of its value: the kind, how such keys are told, and what the value becomes."""
+
+    kind: str
+    says: Callable[[str], object]
+    by: str
+
+
+_KEYS = (
+    _Key("environment", _is_environment, ENVIRONMENT),
+    _Key("stack", (_STACK_KEYS | {_FRAME_CATEGORY}).__contains__, STACK),
+    _Key("token", _is_secret, secrets.SECRET),
+    _Key("host", HOST_KEY.fullmatch, HOST),
+    _Key("user", USER_KEY.fullmatch, USER),
 )
-"""What a key says of its value: the kind, how such keys are told, and what the value becomes."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _said_by(key: str) -> _Key | None:
+    """What ``key`` says of its value, or ``None``; a text that is as long as a kernel's name is no key."""
+    return next((one for one in _KEYS if one.says(key)), None) if len(key) <= _LONGEST_KEY else None
 
 
 def _assigned(match: re.Match[str], counts: Counter[str]) -> str:

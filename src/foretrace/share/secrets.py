@@ -31,7 +31,7 @@ _SHAPES = (
     r"dop_v1_[a-f0-9]{16,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
     # an AWS secret key has no prefix: forty characters of base64 in both cases, which no path and no hash looks like
-    r"(?<![\w/+.-])(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])[A-Za-z0-9/+]{40}(?![\w/+=.-])",
+    r"(?<![\w/+.-])(?!/)(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])[A-Za-z0-9/+]{40}(?![\w/+=.-])",
 )
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"

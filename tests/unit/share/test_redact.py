@@ -99,6 +99,7 @@ def test_secrets_in_free_text(text: str, expected: str) -> None:
         (r"C:\Users\ada\proj\train.py(3): main", r"~\proj\train.py(3): main"),
         (r"D:\conda\Lib\site-packages\torch\nn\x.py", r"torch\nn\x.py"),
         (r"\\fileserver\ada\run\t.py", ".../t.py"),
+        ("/home/ada/p1234/ThreadPoolTaskRunner1234", "~/p1234/ThreadPoolTaskRunner1234"),
         ('{"cwd": "/fsx/acme/run7"}', '{"cwd": ".../run7"}'),
     ],
 )
