@@ -8,7 +8,7 @@ from __future__ import annotations
 from .activation import ACTIVATIONS
 from .functional import gated_mlp, geglu, glu, swiglu
 from .layers import GatedMLP, GeGLUMLP, SwiGLUMLP
-from .plan import Choice
+from .plan import Choice, explain
 from .swap import Refused, Replaced, Swap, find, replace
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Replaced",
     "Swap",
     "SwiGLUMLP",
+    "explain",
     "find",
     "gated_mlp",
     "geglu",

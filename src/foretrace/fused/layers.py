@@ -65,7 +65,7 @@ class GatedMLP(nn.Module):
         """Which path ``rows`` rows take with the parameters as they are now, and why."""
         gate, up, down = self.gate_proj, self.up_proj, self.down_proj
         weights = Weights(gate.weight, up.weight, down.weight, gate.bias, up.bias, down.bias)
-        return plan.explain(rows, weights, training=training)
+        return plan.explain_weights(rows, weights, training=training)
 
     def extra_repr(self) -> str:
         """The activation, beside the projections that PyTorch lists."""

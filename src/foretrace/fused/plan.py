@@ -6,7 +6,7 @@ import importlib.util
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -90,7 +90,36 @@ def path_for(x_MK: Tensor, weights: Weights, *, training: bool) -> str:
     return _choice(x_MK.shape[0], weights, _tma_ready(x_MK), training=training).path
 
 
-def explain(rows: int, weights: Weights, *, training: bool) -> Choice:
+def explain(
+    rows: int,
+    dim: int,
+    hidden: int,
+    *,
+    training: bool = False,
+    dtype: torch.dtype = torch.bfloat16,
+    bias: bool = False,
+    device: int | None = None,
+) -> Choice:
+    """Which path a shape takes on a CUDA device, and why; rows are taken to start on 16 bytes where they can.
+
+    Args:
+        rows: Rows of x, all leading dimensions together.
+        dim: Features of x.
+        hidden: Features of gate and up.
+        training: Whether a backward will follow.
+        dtype: Of x and the weights.
+        bias: Whether any projection has a bias.
+        device: CUDA device index; the current one if not given.
+    """
+    if dtype not in _KERNEL_DTYPES:
+        return Choice("plain", f"no kernel serves {dtype}")
+    index = torch.cuda.current_device() if device is None else device
+    sixteen = dtype != torch.float32
+    ready = sixteen and dim % 8 == 0 and hidden % 8 == 0
+    return choose(index, bucket(rows), dim, hidden, training, sixteen, bias, ready)
+
+
+def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
     """The choice for ``rows`` aligned rows and these weights, whatever device they are on."""
     if not runs_kernels([t for t in weights if t is not None]):
         return Choice("plain", f"no kernel serves {weights.gate.dtype} on {weights.gate.device}")
@@ -163,9 +192,18 @@ def choose(
     few = rows <= _MAX_ROWS and not training
     if few:
         able.append("rows")
-    if properties.major == 9 and ready and torch.version.hip is None:  # noqa: PLR2004 - Hopper's wgmma
+    if properties.major == 9 and ready and torch.version.hip is None and _has_gluon():  # noqa: PLR2004 - Hopper's wgmma
         able.append("rows_tma" if few else "fused")
     return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), tuple(able))
+
+
+@cache
+def _has_gluon() -> bool:
+    """Whether this Triton compiles the Hopper kernels: 3.6 is the first whose Gluon has what they use."""
+    import triton  # noqa: PLC0415 - only where it is asked for
+
+    major, minor = triton.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (3, 6)
 
 
 def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tuple[str, ...]) -> Choice:

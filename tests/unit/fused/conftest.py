@@ -1,8 +1,10 @@
-"""Run Triton's kernels in its interpreter, on the CPU: set before anything here imports triton."""
+"""Run Triton's kernels in its interpreter, on the CPU, for the tests of this folder only."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +13,19 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Triton decides when a kernel is defined, foretrace at every call: the kernels are defined under the variable here,
+# again if somebody imported them before, and the fixture below sets it for each test
 os.environ["TRITON_INTERPRET"] = "1"
 
 from triton.runtime import interpreter
+
+for _name in ("device_activation", "pointwise", "rows", "gated_forward"):
+    _module = f"foretrace.fused.kernels.{_name}"
+    if _module in sys.modules:
+        importlib.reload(sys.modules[_module])
+    else:
+        importlib.import_module(_module)
+del os.environ["TRITON_INTERPRET"]
 
 
 def _accept_new_numpy(patch: Callable[..., None]) -> Callable[..., None]:
@@ -30,6 +42,7 @@ interpreter._patch_lang_tensor = _accept_new_numpy(interpreter._patch_lang_tenso
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """The same random numbers in every run."""
+def _interpreted_and_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter, and the same random numbers in every run."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from foretrace.fused import GeGLUMLP, plan
+from foretrace.fused import GeGLUMLP, explain, plan
 from foretrace.fused.tuning import table
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ def test_a_layer_explains_itself() -> None:
     assert GeGLUMLP(4, 8).explain(3) == plan.Choice("pointwise", "Triton's interpreter")
     layer = GeGLUMLP(4, 8, dtype=torch.float64)
     assert layer.explain(3) == plan.Choice("plain", "no kernel serves torch.float64 on cpu")
+
+
+def test_a_shape_is_explained_without_a_layer() -> None:
+    """``explain`` answers for sizes alone; sizes that cannot start rows on 16 bytes, and fp64, are told apart."""
+    assert explain(8192, 512, 2048, device=0).path == "fused"
+    assert explain(8192, 511, 2048, device=0).why == "no other path serves this device, shape and mode"
+    assert explain(8192, 512, 2048, dtype=torch.float64, device=0).why == "no kernel serves torch.float64"
+    assert explain(8192, 512, 2048, bias=True, device=0).why == "biases ride in cuBLAS's epilogue"
 
 
 def test_row_counts_share_choices() -> None:

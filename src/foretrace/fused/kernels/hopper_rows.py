@@ -12,6 +12,7 @@ always in the same order, so that two calls give the same bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -231,12 +232,41 @@ def down_kernel(  # noqa: D103 - see the module
     )  # fmt: skip
 
 
-def _split(tiles: int, steps: int, programs: int) -> int:
-    """How many ways to split K: a power of two that fills the device; every part keeps four steps."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shape:
+    """What follows from the sizes alone; equal only to itself, so that it can stand for them in a key."""
+
+    bm: int
+    steps_up: int
+    stages_up: int
+    programs_up: int
+    tiles: int
+    split: int
+    share: int
+    steps_down: int
+    stages_down: int
+
+
+@lru_cache(maxsize=1024)
+def _shape(bm: int, dim: int, hidden: int, device: int, gate_up: Config, down: Config) -> _Shape:
+    programs = multiprocessors(device)
+    tiles, steps = cdiv(dim, down.bn), cdiv(hidden, down.bk)
+    # a power of two that fills the device; every part keeps four steps
     split = 1
     while split < 16 and tiles * split * 2 <= programs and steps >= split * 8:  # noqa: PLR2004 - caps
         split *= 2
-    return split
+    share = cdiv(steps, split)
+    return _Shape(
+        bm=bm,
+        steps_up=cdiv(dim, gate_up.bk),
+        stages_up=gate_up.stages(2 * gate_up.bn, bm),
+        programs_up=min(programs, cdiv(hidden, gate_up.bn)),
+        tiles=tiles,
+        split=cdiv(steps, share),
+        share=share,
+        steps_down=steps,
+        stages_down=down.stages(down.bn, bm),
+    )
 
 
 def forward(
@@ -254,29 +284,23 @@ def forward(
     are adjacent, nothing is empty.
     """
     (m, dim), hidden = x_MK.shape, gate_weight_NK.shape[0]
-    programs = multiprocessors(x_MK.device.index)
     bm = max(16, 1 << (m - 1).bit_length())
-    tiles, steps = cdiv(dim, down.bn), cdiv(hidden, down.bk)
-    share = cdiv(steps, _split(tiles, steps, programs))
-    split = cdiv(steps, share)
+    c = _shape(bm, dim, hidden, x_MK.device.index, gate_up, down)
     h, out = x_MK.new_empty(m, hidden), x_MK.new_empty(m, dim)
     # the arrival counters share the allocation of the parts
-    space = x_MK.new_empty(tiles + (split * m * dim if split > 1 else 0), dtype=torch.float32)
-    counters, parts = space[:tiles].view(torch.int32), space[tiles:]
-    stages = gate_up.stages(2 * gate_up.bn, bm)
-    depth = cdiv(dim, gate_up.bk)
+    space = x_MK.new_empty(c.tiles + (c.split * m * dim if c.split > 1 else 0), dtype=torch.float32)
+    counters, parts = space[: c.tiles].view(torch.int32), space[c.tiles :]
     args = (
         descriptor(x_MK, bm, gate_up.bk),
         descriptor(gate_weight_NK, gate_up.bn, gate_up.bk),
         descriptor(up_weight_NK, gate_up.bn, gate_up.bk),
-        h, counters, m, hidden, depth, tiles, activation, stages,
+        h, counters, m, hidden, c.steps_up, c.tiles, activation, c.stages_up,
     )  # fmt: skip
-    key = (x_MK.dtype, bm, dim, hidden, gate_up, down)
-    launch(gate_up_kernel, (*key, activation), min(programs, cdiv(hidden, gate_up.bn)), args, num_warps=4)
+    launch(gate_up_kernel, (c, x_MK.dtype, activation), c.programs_up, args, num_warps=4)
     down_args = (
         descriptor(h, bm, down.bk),
         descriptor(down_weight_KN, down.bn, down.bk),
-        out, parts, counters, m, dim, steps, share, split, down.stages(down.bn, bm),
+        out, parts, counters, m, dim, c.steps_down, c.share, c.split, c.stages_down,
     )  # fmt: skip
-    launch(down_kernel, key, tiles * split, down_args, num_warps=4, launch_pdl=True)
+    launch(down_kernel, (c, x_MK.dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
     return out
