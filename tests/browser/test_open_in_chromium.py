@@ -90,7 +90,8 @@ def test_only_the_page_can_fetch_the_trace(allowed: bool, tmp_path: Path) -> Non
     """From the configured origin all 15 kernels arrive; from another origin the browser gets an error and no byte."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as page, running(page):
         origin = f"http://127.0.0.1:{page.server_port}" if allowed else "https://ui.perfetto.dev"
-        with TraceServer(EAGER, origin=origin, port=0) as trace, running(trace):
-            said = visited(page, trace, tmp_path)
+        with TraceServer(EAGER, origin=origin, port=0) as trace:
+            with running(trace):
+                said = visited(page, trace, tmp_path)
             assert said == ({"status": 200, "kernels": 15} if allowed else {"failed": "TypeError"})
             assert trace.fetched is allowed
