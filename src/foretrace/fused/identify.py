@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -81,12 +82,13 @@ def roles_of(module: nn.Module) -> Roles | str:
     if reason is not None:
         return reason
     linears = {n: c for n, c in module.named_children() if type(c) is nn.Linear}
-    dice = torch.Generator().manual_seed(0)
-    weights = {f"{n}.{p}": _random(t, dice) for n, c in linears.items() for p, t in c.named_parameters()}
+    shapes = tuple((f"{n}.{p}", t.shape) for n, c in linears.items() for p, t in c.named_parameters())
+    weights = random_weights(shapes)
     first = next((arrangement for arrangement in _arrangements(module)), None)
     if first is None:
         return "its linears do not have a gated MLP's shapes"
     dim = linears[first[0]].in_features
+    dice = torch.Generator().manual_seed(1)
     inputs = [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
     try:
         with torch.no_grad():
@@ -116,10 +118,11 @@ def _arrangements(module: nn.Module) -> Iterator[tuple[str, str, str]]:
                 yield both, both, down
 
 
-def _random(parameter: Tensor, dice: torch.Generator) -> Tensor:
-    fan_in = parameter.shape[-1] if parameter.ndim > 1 else 1
-    values: Tensor = torch.randn(parameter.shape, generator=dice) / fan_in**0.5
-    return values
+@lru_cache(maxsize=1)
+def random_weights(shapes: tuple[tuple[str, torch.Size], ...]) -> dict[str, Tensor]:
+    """Parameters by name, scaled by their fan-in; the last set is kept, as the layers of a model share their shapes."""
+    dice = torch.Generator().manual_seed(0)
+    return {name: torch.randn(s, generator=dice) / (s[-1] if len(s) > 1 else 1) ** 0.5 for name, s in shapes}
 
 
 def _plain(x: Tensor, weights: dict[str, Tensor], roles: Roles) -> Tensor:

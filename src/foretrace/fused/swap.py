@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .functional import gated_mlp
-from .identify import Roles, looks_gated, roles_of
+from .identify import Roles, looks_gated, random_weights, roles_of
 from .layers import GatedMLP
 
 
@@ -69,7 +69,10 @@ class Swap:
 
 def find(model: nn.Module) -> dict[str, Roles | str]:
     """Every module that looks like a gated MLP, by name: its roles, or the reason why it cannot be served."""
-    return {name: roles_of(module) for name, module in model.named_modules() if _is_candidate(module)}
+    try:
+        return {name: roles_of(module) for name, module in model.named_modules() if _is_candidate(module)}
+    finally:
+        random_weights.cache_clear()
 
 
 def replace(model: nn.Module) -> Swap:

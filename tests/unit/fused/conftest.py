@@ -13,18 +13,22 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Triton decides when a kernel is defined, foretrace at every call: the kernels are defined under the variable here,
-# again if somebody imported them before, and the fixture below sets it for each test
+# Triton decides when a kernel is defined, its own library's at import: both are imported afresh under the variable
+# here, all but the compiled extension, if somebody imported them before; the fixture below sets it for each test
 os.environ["TRITON_INTERPRET"] = "1"
 
-from triton.runtime import interpreter
+for _name in list(sys.modules):
+    if _name.partition(".")[0] == "triton" and not _name.startswith("triton._C"):
+        del sys.modules[_name]
 
-for _name in ("device_activation", "pointwise", "rows", "gated_forward"):
-    _module = f"foretrace.fused.kernels.{_name}"
-    if _module in sys.modules:
-        importlib.reload(sys.modules[_module])
+from triton.runtime import interpreter  # noqa: E402 - after the variable
+
+for _name in ("device_activation", "launch", "pointwise", "rows", "gated_forward"):
+    _module = sys.modules.get(f"foretrace.fused.kernels.{_name}")
+    if _module is not None:
+        importlib.reload(_module)
     else:
-        importlib.import_module(_module)
+        importlib.import_module(f"foretrace.fused.kernels.{_name}")
 del os.environ["TRITON_INTERPRET"]
 
 
