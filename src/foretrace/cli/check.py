@@ -12,6 +12,7 @@ from foretrace.cli.output import STDOUT, Output
 from foretrace.cli.progress import reading
 from foretrace.errors import InputError
 from foretrace.report.check import check_document, to_junit
+from foretrace.report.page import page_of
 from foretrace.run import build
 from foretrace.trace import read_trace
 from foretrace.verdict import check as hold
@@ -66,6 +67,9 @@ def check(
     stated = read_guess(guess) if guess is not None else None
     with reading() as progress:
         run = build(read_trace(trace, progress=progress))
+    if not len(run.activities):
+        message = f"`{trace}` holds no GPU work: a guess cannot be held against it"
+        raise InputError(message, hint="record it on a GPU, with ProfilerActivity.CUDA")
     if words is not None:
         checked = check_words(words, run, exact=exact)
     elif stated is not None:
@@ -96,5 +100,5 @@ def _report(checked: Checked, run: Run, junit: Path | None, out: Output) -> int:
     if junit is not None:
         junit.write_text(to_junit(checked, about), encoding="utf-8")
     headline = " · ".join(part for part in (run.device_name, str(about)) if part)
-    out.emit(lambda: check_document(checked, headline), checked.to_json)
+    out.emit(lambda: check_document(checked, headline), checked.to_json, lambda: page_of(run, ()))
     return 0 if checked.held else 1

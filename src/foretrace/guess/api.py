@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from foretrace import devices
 from foretrace.errors import InputError
-from foretrace.guess import cost
+from foretrace.guess import cost, repeats
 from foretrace.guess.plan import plan, run
 from foretrace.guess.stage import Numbers, OnCpu, fake_copy, stage
 from foretrace.verdict import Guess
@@ -91,8 +92,46 @@ def _guess(
         if copied:
             call, args, kwargs = _copies(call, args, kwargs, mode)
         grad = not isinstance(call, torch.nn.Module) if grad is None else grad
-        found = plan(call, args, kwargs, device, grad=grad, compiled=variant == "compile")
+        if variant == "compile":
+            found = _compiled(call, args, kwargs, device, grad=grad)
+        else:
+            found = plan(call, args, kwargs, device, grad=grad)
     return _assembled(found, name or _name(call), device, on, variant, _batch((*args, *kwargs.values())))
+
+
+def _compiled(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], device: Device | None, *, grad: bool
+) -> Plan:
+    """The compiled plan; of many equal blocks a few are compiled and the rest extrapolated."""
+    stack = repeats.stack_of(call)
+    if stack is not None:
+        try:
+            with repeats.shortened(stack, repeats.FEW):
+                few = plan(call, args, kwargs, device, grad=grad, compiled=True)
+            with repeats.shortened(stack, repeats.ONE_MORE):
+                more = plan(call, args, kwargs, device, grad=grad, compiled=True)
+        except InputError:  # a module may count on all of its blocks
+            return plan(call, args, kwargs, device, grad=grad, compiled=True)
+        place = repeats.place_of_one(few.kernels, more.kernels)
+        if place is not None and few.graphs == more.graphs:
+            return _extended(more, place, stack)
+    return plan(call, args, kwargs, device, grad=grad, compiled=True)
+
+
+def _extended(more: Plan, place: tuple[int, int], stack: repeats.Stack) -> Plan:
+    start, length = place
+    further = stack.count - repeats.ONE_MORE
+    one = more.loads[start : start + length]
+    note = (
+        f"{repeats.ONE_MORE} of {stack.count} equal blocks in `{stack.name or 'the module'}` were compiled, "
+        f"the kernels of the other {further} are extrapolated"
+    )
+    return replace(
+        more,
+        kernels=repeats.extended(more.kernels, place, stack),
+        loads=(*more.loads[: start + length], *one * further, *more.loads[start + length :]),
+        notes=(*more.notes, note),
+    )
 
 
 def _copies(call: Any, args: Any, kwargs: Any, mode: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401 - any callable's

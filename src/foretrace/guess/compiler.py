@@ -30,12 +30,14 @@ class Compiler:
     Attributes:
         device: The device that the guess is about.
         recorder: Who is told what runs.
+        notes: What could not be had from Inductor.
         made: Graphs captured so far; `ran` and `breaks` speak of those that were called since `restart`.
     """
 
     device: Device | None
     recorder: Recorder | None = None
     made: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
     _ran: set[int] = field(default_factory=set)
     _breaks: dict[int, str] = field(default_factory=dict)
 
@@ -81,11 +83,16 @@ class Compiler:
         inputs: Sequence[Any],
         **options: Any,  # noqa: ANN401 - Inductor's
     ) -> Callable[..., Any]:
-        from foretrace.guess import fusion  # noqa: PLC0415 - as above
+        from foretrace.guess import fusion, fusion_model  # noqa: PLC0415 - as above
 
         runnable = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor's passes change the other
         with self._paused():
-            launched = fusion.decide(graph, inputs, self.device, options)
+            try:
+                launched = fusion.decide(graph, inputs, self.device, options)
+            except Exception as error:  # noqa: BLE001 - whatever stops Inductor, the guess goes on
+                launched = fusion_model.decide(runnable, "backward" if options.get("is_backward") else "forward")
+                why = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+                self.notes[f"fusion is modelled, not Inductor's own decision ({why})"] = None
         if replayed:
             launched = [*_copied_inputs(inputs, options.get("static_input_idxs", ())), *launched]
         return _boxed(partial(self._call, number, runnable, launched))
@@ -128,8 +135,8 @@ def _boxed(call: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def compiling(compiler: Compiler) -> Iterator[None]:
-    """Whatever calls ``torch.compile`` with Inductor inside is compiled by ``compiler``."""
+def compiling(compiler: Compiler, *, surely: bool) -> Iterator[None]:
+    """Whatever calls ``torch.compile`` with Inductor inside is compiled by ``compiler``; ``surely`` says it will."""
     counters = sys.modules.get("torch._dynamo.utils")
     if counters is not None:
         counters.counters.clear()  # so that reasons are this guess's own
@@ -144,7 +151,7 @@ def compiling(compiler: Compiler) -> Iterator[None]:
         yield
     finally:
         wrapper.__call__ = original
-        if compiler.made:
+        if compiler.made or surely:  # a call that raised leaves marks too
             torch._dynamo.reset()  # noqa: SLF001 - what was compiled here computes nothing
 
 

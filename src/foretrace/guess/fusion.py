@@ -127,18 +127,13 @@ def _extern(node: Any, phase: str) -> Call | None:  # noqa: ANN401 - Inductor's 
     for origin in origins:
         schema = getattr(origin.target, "_schema", None)
         if schema is not None and schema.name.partition("::")[2] == wanted:
-            args = torch.fx.map_arg(origin.args, _value)
-            kwargs = torch.fx.map_arg(origin.kwargs, _value)
+            args, kwargs = record.value_of(origin.args), record.value_of(origin.kwargs)
             values = record.in_order(schema, tuple(args), dict(kwargs))
             return record.described(schema.name, values, _module([origin]), phase)
     if not name:
         return None
     values = [torch.empty(_sizes(i.get_size()), dtype=i.get_dtype()) for i in node.inputs if hasattr(i, "get_size")]
     return record.described(f"aten::{wanted}", values, _module(origins), phase)
-
-
-def _value(node: torch.fx.Node) -> Any:  # noqa: ANN401 - a tensor or a number
-    return node.meta.get("val")
 
 
 def _sizes(sizes: Sequence[Any]) -> list[int]:

@@ -16,6 +16,7 @@ from foretrace.guess.launches import launches
 from foretrace.guess.record import Fused, recording
 from foretrace.guess.stage import Numbers, OnCpu
 from foretrace.ops import launches_nothing
+from foretrace.units import plural
 from foretrace.verdict import GuessedKernel
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def plan(
         InputError: The call raises, or asks for something that only real tensors have.
     """
     compiler = Compiler(device)
-    with compiling(compiler):
+    with compiling(compiler, surely=compiled):
         chosen = torch.compile(call) if compiled else call
         recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
         breaks = compiler.breaks
@@ -90,9 +91,12 @@ def plan(
                 views.append(one.op)
         kernels += [kernel for kernel, _ in pairs]
         loads += [load for _, load in pairs]
-    notes = tuple(recorder.notes)
+    notes = (*recorder.notes, *compiler.notes)
     if compiled and not compiler.ran:
         notes += ("nothing was compiled: Dynamo found no graph in it, so it runs as eager code",)
+    elif compiled:
+        again = plural(compiler.ran, "graph")
+        notes += (f"sizes are compiled in: another input size compiles {again} anew, from then on for any such size",)
     return Plan(tuple(kernels), tuple(loads), tuple(views), compiler.ran, notes, breaks)
 
 

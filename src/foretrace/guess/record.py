@@ -194,6 +194,11 @@ def described(
     return Call(op, *arguments, source, phase, weight_bytes, on_host, hint)
 
 
+def value_of(argument: Any) -> Any:  # noqa: ANN401 - a tree of FX nodes and numbers
+    """An argument of a node with the fake results of other nodes in their place."""
+    return torch.fx.map_arg(argument, lambda node: node.meta.get("val"))
+
+
 def in_order(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - no stub has it
     """The op's arguments in the order of its schema, defaults filled in, as Kineto sees them."""
     values = []

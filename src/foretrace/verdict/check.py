@@ -31,12 +31,16 @@ def check(guess: Guess, run: Run, *, exact: bool = False) -> Checked:
             sets are no kernels, so neither ever does.
     """
     observation = observe(run)
+    if not observation.of:
+        why = "this trace holds no GPU work"
+        nothing = [Row(verdict="unknown", guess=k.label, why=why, op_class=k.op_class) for k in guess.kernels]
+        return Checked(tuple(nothing), len(nothing), 0, tuple(_notes(guess, run, observation)))
     matches = align(guess.kernels, observation.work)
     rows = list(_rows(guess.kernels, observation.work, matches, run.device, exact=exact))
     graphs = _graphs(guess, observation)
     rows = [*([graphs] if graphs else []), *rows, *_sets(observation.sets)]
-    ran = sum(one.kind in {"kernel", "copy"} for one in observation.work)
-    return Checked(tuple(rows), len(guess.kernels), ran, tuple(_notes(guess, run, observation)))
+    notes = tuple(_notes(guess, run, observation))
+    return Checked(tuple(rows), len(guess.kernels), len(observation.work), notes, observation.copies)
 
 
 def _rows(

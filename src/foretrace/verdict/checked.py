@@ -44,7 +44,8 @@ class Checked:
 
     Attributes:
         rows: In the order of the guess, surprises where they ran.
-        guessed, ran: Kernels on both sides; ``guessed`` is ``None`` where the guess counts classes only.
+        guessed, ran: Kernels and copies on both sides; ``guessed`` is ``None`` where the guess counts classes only.
+        copies: How many of those that ran are copies by the copy engine, which a guess cannot tell from kernels.
         notes: What the check rests on: the period that was taken, versions that differ.
     """
 
@@ -52,6 +53,7 @@ class Checked:
     guessed: int | None
     ran: int
     notes: tuple[str, ...] = ()
+    copies: int = 0
 
     @property
     def held(self) -> bool:
@@ -67,10 +69,10 @@ class Checked:
     def sentence(self) -> str:
         """The outcome in one sentence or two; a broken one names what broke."""
         counts = self.counts
-        ran = plural(self.ran, "kernel")
+        ran = self._counted(self.ran)
         compared = "" if self.guessed == self.ran else f"{ran} ran"
         if compared and self.guessed is not None:
-            compared = f"you guessed {plural(self.guessed, 'kernel')}, {self.ran:,} ran"
+            compared = f"you guessed {self._counted(self.guessed)}, {self.ran:,} ran"
         if not self.held:
             broken = [row for row in self.rows if row.verdict == "broken"]
             named = "; ".join(f"{row.guess or row.observed[0]}: {row.why}" for row in broken[:_NAMED])
@@ -82,6 +84,9 @@ class Checked:
         few = "one surprise" if counts["surprise"] == 1 else f"{counts['surprise']} surprises"
         return f"Held, with {few}{unsure}: {compared or f'{ran} as guessed'}."
 
+    def _counted(self, count: int) -> str:
+        return plural(count, "kernel or copy", "kernels and copies") if self.copies else plural(count, "kernel")
+
     def to_json(self) -> Mapping[str, Any]:
         """The record of ``check --format json``."""
         return {
@@ -89,6 +94,7 @@ class Checked:
             "held": self.held,
             "guessed": self.guessed,
             "ran": self.ran,
+            "copies": self.copies,
             "rows": self.rows,
             "notes": self.notes,
             "sentence": self.sentence,

@@ -75,6 +75,11 @@ class Observation:
     alike: int
     of: int
 
+    @property
+    def copies(self) -> int:
+        """Copies by the copy engine among the work."""
+        return sum(one.kind == "copy" for one in self.work)
+
 
 def observe(run: Run) -> Observation:
     """What a typical period ran: the sequence of kernels that most steps share, the last one where all differ.

@@ -66,6 +66,9 @@ def parse_words(text: str) -> tuple[Expected, ...]:
 def check_words(expected: tuple[Expected, ...], run: Run, *, exact: bool = False) -> Checked:
     """Hold counts against a typical step of a run; classes that nobody counted are surprises, broken if ``exact``."""
     observation = observe(run)
+    if not observation.of:
+        why = "this trace holds no GPU work"
+        return Checked(tuple(Row(verdict="unknown", guess=one.text, why=why) for one in expected), None, 0)
     counts, names = counted(observation.work)
     rows = [_row(one, counts, names, observation.graphs) for one in expected]
     spoken = {one.what for one in expected}
@@ -75,9 +78,8 @@ def check_words(expected: tuple[Expected, ...], run: Run, *, exact: bool = False
             rows.append(Row(verdict=verdict, observed=tuple(names[name]), why=f"{count} {name} not counted on"))
     helpers = [one for one in observation.work if one.op_class == "gemm-helper"]
     rows += [Row(verdict="surprise", observed=(h.name,), why=reasons.split(h, run.device)) for h in helpers]
-    notes = [] if observation.of else ["the trace holds no GPU work"]
     total = sum(e.count for e in expected if e.what not in {"kernel", "graph"}) if not _totals(expected) else None
-    return Checked(tuple(rows), total, len(observation.work), tuple(notes))
+    return Checked(tuple(rows), total, len(observation.work), (), observation.copies)
 
 
 def counted(work: tuple[Seen, ...]) -> tuple[Counter[str], dict[str, list[str]]]:
