@@ -303,11 +303,13 @@ class _Handler(BaseHTTPRequestHandler):
             cost = {"unitCostMicroUSD": 41667, "unitCostUSD": 0.041667}
             self._say(200, [{**flavor, **common, **cost}])
             return
-        if self.command == "POST":
+        if self.command == "POST" and not path.endswith("/cancel"):
             job = json.loads(body)
             self.server.jobs.append(job)
             self.server.on_job(job)
             self._say(200, self._info("SCHEDULING"))
+        elif path.endswith("/cancel"):
+            self._say(200, {})
         elif path.endswith("/logs"):
             lines = "".join(f'data: {{"data": "line {i}", "timestamp": "2026-01-01T00:00:00Z"}}\n\n' for i in (1, 2))
             self._say(200, lines.encode())
@@ -339,21 +341,29 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def foretrace(hub: Hub, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def hub_environment(hub: Hub, tmp_path: Path) -> dict[str, str]:
+    """Variables under which the client speaks to the Hub on loopback, with Ada's token and no other."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    return environment | {
+        "HF_ENDPOINT": hub.endpoint,
+        "HF_TOKEN": TOKEN,
+        "HF_HOME": str(tmp_path / "hf"),
+        "HF_XET_CLIENT_RETRY_MAX_ATTEMPTS": "1",
+        "HF_XET_CLIENT_RETRY_BASE_DELAY": "10ms",
+    }
+
+
+@pytest.fixture
+def foretrace(hub_environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line as a person runs it, with the Hub on loopback and Ada logged in."""
 
     def run(
         *argv: str, token: str | None = TOKEN, answer: str | None = None, **more: str
     ) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        environment |= {
-            "HF_ENDPOINT": hub.endpoint,
-            "HF_HOME": str(tmp_path / "hf"),
-            "HF_XET_CLIENT_RETRY_MAX_ATTEMPTS": "1",
-            "HF_XET_CLIENT_RETRY_BASE_DELAY": "10ms",
-            **more,
-        }
-        if token is not None:
+        environment = {**hub_environment, **more}
+        if token is None:
+            del environment["HF_TOKEN"]
+        else:
             environment["HF_TOKEN"] = token
         program = [sys.executable, "-m", "foretrace", *argv]
         with _typed(answer) as stdin:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +16,6 @@ from foretrace.errors import InputError
 from foretrace.share.jobs import Flavor, command, most_usd, stage
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -143,6 +146,25 @@ def test_what_a_failed_job_has_written_is_kept(hub: Any, foretrace: Command, tmp
         ("job", "the job ended with ERROR"),
     ]
     assert (tmp_path / "traces" / "geglu_eager.json.gz").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent as POSIX does")
+@pytest.mark.usefixtures("target")
+def test_an_interrupt_cancels_the_job(hub: Any, hub_environment: dict[str, str], tmp_path: Path) -> None:
+    """Control-C while the log runs: the job is cancelled, because it costs money, and that is said."""
+    hub.stages[:] = ["RUNNING"]
+    program = [sys.executable, "-m", "foretrace", *PROFILE, "--yes"]
+    with subprocess.Popen(
+        program, env=hub_environment, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert any("line 2" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        process.wait(60)
+    assert process.returncode == 130
+    assert said.endswith("job 6a0f was cancelled\n")
+    assert "POST /api/jobs/ada/6a0f/cancel" in hub.requests
 
 
 @pytest.mark.usefixtures("target", "leaves_a_trace")
