@@ -61,8 +61,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever lives there
     if name not in _HOMES:
         raise AttributeError(f"module 'foretrace' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
+    home = importlib.import_module(_HOMES[name])
+    # a package of that name has bound itself by now; it can be called, and its modules are found below it
+    value = globals()[name] = globals().get(name) or getattr(home, name)
     return value
 
 

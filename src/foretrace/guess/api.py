@@ -34,6 +34,8 @@ def guess(
 ) -> Guess:
     """Predict the kernels of ``module(*args, **kwargs)`` from code and shapes alone: no GPU, no work.
 
+    While it runs, PyTorch works on fake tensors in the whole process: one guess at a time, and no other thread's work.
+
     Args:
         module: A module, or a callable such as a whole training step. A module is copied (without its memory) and left
             as it is; a callable's own tensors are taken as they are, so prefer `guess_built` for one that trains.

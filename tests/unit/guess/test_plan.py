@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,14 @@ def ops(made: Guess, phase: str | None = None) -> list[str]:
 def of(call: Any, *args: Any, **options: Any) -> Guess:
     """The guess about an H200."""
     return guess(call, *args, on="h200", **options)
+
+
+def test_the_package_is_the_function() -> None:
+    """`foretrace.guess` can be called and has its modules, whichever is asked for first."""
+    code = "import foretrace, torch; foretrace.guess; import foretrace.guess.plan as plan; assert plan.plan; "
+    code += "print(len(foretrace.guess(torch.nn.ReLU(), torch.ones(2)).kernels))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 def test_views_launch_nothing() -> None:
