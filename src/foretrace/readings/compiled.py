@@ -234,7 +234,7 @@ def _fused_rows(run: Run, fused: Sequence[_Fused]) -> Iterator[dict[str, Any]]:
             "ops_certain": not one.template,
             "grid": _launch_list(run, one.group, "grid"),
             "block": _launch_list(run, one.group, "block"),
-            "count": one.group.count,
+            "count": len(one.group.activities) / step_count(run),
             "gpu_ns": round(one.group.mean_ns),
             "event": event(run, one.group.activities[0]),
         }

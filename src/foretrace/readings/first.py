@@ -109,7 +109,7 @@ def _fitting(run: Run) -> Iterator[_Found]:
         if reading.question == "first" or (only and reading.question not in only):
             continue
         said = answered(reading, run)
-        if said is None or said.advice is None or (said.question == "idle" and said.verdict == "launch-bound"):
+        if said is None or said.advice is None or (said.question == "idle" and said.advice.saves_ns is None):
             continue
         yield _Found(reading.question, said.advice)
     fused = None if only else _fused_optimizer(run)

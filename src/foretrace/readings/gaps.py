@@ -15,6 +15,7 @@ import numpy as np
 
 from foretrace.readings.calls import Call, calls
 from foretrace.readings.host import compile_scopes, cpu_computing, matching
+from foretrace.readings.unseen import on_launching_threads, unseen
 from foretrace.run import ROOT, Kind, Run
 from foretrace.run.categories import kind_of
 from foretrace.run.intervals import clip, covered_ns, merge
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Intervals = tuple[Ints, Ints]
-
-UNSEEN_NS = 1_000_000
-"""A longer stretch without any op or call is no dispatch overhead: Python between two ops takes microseconds."""
 
 BUSY = "busy"
 LATE = "launch-bound: call not begun"
@@ -86,8 +84,7 @@ def gaps(run: Run, low: int, high: int) -> Gaps:
 def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
     """What may keep the host from launching, in order of precedence; intervals of the launching threads."""
     host, kind = run.host, calls(run)
-    threads = np.unique(host.thread[run.activities.launch[run.activities.launch != ROOT]])
-    here = np.isin(host.thread, threads)
+    here = on_launching_threads(run)
 
     def of(mask: NDArray[np.bool_]) -> Intervals:
         return merge(host.start_ns[mask & here], host.end_ns[mask & here])
@@ -102,7 +99,7 @@ def _causes(run: Run) -> tuple[tuple[str, Intervals], ...]:
         ("synchronize", of(kind == Call.WAIT)),
         ("copies", of(kind == Call.COPY)),
         ("allocator", of(np.isin(kind, (Call.ALLOCATE, Call.FREE)))),
-        (UNKNOWN, _unseen(run, here)),
+        (UNKNOWN, unseen(run)),
     )
 
 
@@ -113,19 +110,6 @@ def _overhead(run: Run, *, lazy: bool) -> Intervals:
     names = [code for code, name in enumerate(tables.name) if bool(_LAZY.match(name)) == lazy]
     chosen = np.isin(columns.category, kinds) & np.isin(columns.name, names) & (columns.dur_ns > 0)
     return merge(columns.start_ns[chosen], columns.start_ns[chosen] + columns.dur_ns[chosen])
-
-
-def _unseen(run: Run, here: NDArray[np.bool_]) -> Intervals:
-    """Long stretches in which no launching thread is known to do anything."""
-    host = run.host
-    seen = here & (host.kind != Kind.ANNOTATION)
-    inside = host.parent[seen]
-    outer = (inside == ROOT) | (host.kind[inside] == Kind.ANNOTATION)
-    start, end = merge(host.start_ns[seen][outer], host.end_ns[seen][outer])
-    if not len(start):
-        return start, end
-    long = start[1:] - end[:-1] > UNSEEN_NS
-    return end[:-1][long], start[1:][long]
 
 
 def breakdown(run: Run, low: int, high: int) -> dict[str, int]:
@@ -152,3 +136,10 @@ def breakdown(run: Run, low: int, high: int) -> dict[str, int]:
         parts[rest] = int(length[chosen].sum()) - before
     assert len(a) == 0 or sum(parts.values()) == high - low, "a breakdown adds up to its window"
     return parts
+
+
+def unseen_ns(run: Run, low: int, high: int) -> int:
+    """How long of [low, high) the GPU waits while the host records nothing, nanoseconds."""
+    found = gaps(run, low, high)
+    before_orphans = found.lengths[~found.linked & (found.following != ROOT)]
+    return breakdown(run, low, high)[UNKNOWN] - int(before_orphans.sum())

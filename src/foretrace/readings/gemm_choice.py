@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from foretrace.names.explain import gemm_tile_MN
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.costs import costs
+from foretrace.readings.helpers import helpers
+from foretrace.readings.host import a_step
 from foretrace.readings.lines import event, lines, longest
 from foretrace.readings.pointers import product_shape
 from foretrace.readings.roofline import Rates, rates
-from foretrace.units import flop_rate, percent, plural, significant
+from foretrace.units import duration, flop_rate, percent, plural, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +32,12 @@ FULLER = 0.05
 _COLUMNS = (
     Column("kernel", "kernel"),
     Column("product", "M×K · K×N"),
-    Column("flops", "FLOPs", "flops"),
-    Column("tile", "tile"),
-    Column("stages", "stages", "count"),
-    Column("waves", "waves", "ratio"),
-    Column("mean_ns", "µs", "ns"),
+    Column("flops", "FLOPs each", "flops"),
+    Column("count", "a step", "count"),
+    Column("mean_ns", "µs a step", "ns"),
+    Column("tile", "tile", spare=True),
+    Column("stages", "stages", "count", spare=True),
+    Column("waves", "waves", "ratio", spare=True),
     Column("flops_per_s", "FLOP/s", "flop_rate"),
     Column("of_limit", "of peak", "share"),
 )
@@ -63,6 +66,7 @@ class Product:
         batch, m, n, k: Sizes of the row-major product; ``None`` where the file does not say.
         tile: Rows and columns of the output that one block computes.
         waves: Tiles over SMs: how often the device is filled, the last time in part.
+        helpers: Activities that help the line's kernels; `rates` count their time.
     """
 
     rates: Rates
@@ -72,6 +76,7 @@ class Product:
     k: int | None
     tile: tuple[int, int] | None
     waves: float | None
+    helpers: tuple[int, ...]
 
     @property
     def line(self) -> Line:
@@ -99,7 +104,9 @@ def answer(run: Run) -> Answer | None:
 def _product(run: Run, line: Line) -> Product:
     batch, m, n, k = _sizes(run, line) or (None, None, None, None)
     tile = gemm_tile_MN(line.identity)
-    product = Product(rates(run, line), batch, m, n, k, tile, None)
+    helping = helpers(run)
+    beside = tuple(helper for kernel in line.activities for helper in helping.get(kernel, ()))
+    product = Product(rates(run, line, beside), batch, m, n, k, tile, None, beside)
     tiles = product.tiles(tile) if tile else None
     sms = run.device.sms if run.device else None
     return replace(product, waves=tiles / sms if tiles and sms else None)
@@ -221,8 +228,21 @@ def _split_reason(run: Run, one: Product, other: Product) -> str | None:
         return None
     return (
         f"{split.m}×{split.n} outputs are only {plural(tiles, 'tile')} for {sms} SMs while K = {split.k} is "
-        "long, so the library splits K over more blocks and adds the parts up."
+        f"long, so the library splits K over more blocks and adds the parts up{_adding(run, split)}."
     )
+
+
+def _adding(run: Run, split: Product) -> str:
+    """`` in a kernel of its own, whose 4.37 µs a step count here``."""
+    spent = _helpers_ns(run, split)
+    return f" in a kernel of its own, whose {duration(spent)} {a_step(run)} count here" if spent else ""
+
+
+def _helpers_ns(run: Run, p: Product) -> float:
+    """Time of the product's helpers per period that has the product."""
+    index = list(p.helpers)
+    spent = int((run.activities.end_ns[index] - run.activities.start_ns[index]).sum())
+    return spent * p.line.mean_ns / p.line.total_ns if p.line.total_ns else 0.0
 
 
 def _other_reason(one: Product, other: Product) -> list[str]:
@@ -254,9 +274,14 @@ def _depth_reason(slow: Product, fast: Product) -> str | None:
     )
 
 
+def _and_helpers(run: Run, p: Product) -> str:
+    names = dict.fromkeys(run.identity(helper).short for helper in p.helpers)
+    return "".join(f" + {name}" for name in names)
+
+
 def _row(run: Run, p: Product) -> dict[str, Any]:
     return {
-        "kernel": p.line.identity.short,
+        "kernel": f"{p.line.identity.short}{_and_helpers(run, p)}",
         "name": p.line.groups[0].name,
         "op": p.line.op,
         "product": _written(p) if p.m is not None else None,
@@ -270,7 +295,8 @@ def _row(run: Run, p: Product) -> dict[str, Any]:
         "stages": p.line.identity.stages,
         "waves": p.waves,
         "count": p.line.count,
-        "mean_ns": round(p.line.mean_ns),
+        "mean_ns": round(p.line.mean_ns + _helpers_ns(run, p)),
+        "helper_ns": round(_helpers_ns(run, p)),
         "flops_per_s": p.rates.flops_per_s,
         "of_limit": p.rates.of_limit,
         "work": "inferred" if p.rates.cost.inferred else "recorded",

@@ -74,8 +74,8 @@ class Group:
 
     @property
     def count(self) -> float:
-        """Kernels per period (median over the periods that have the group)."""
-        return stats.median([count for count in self.counts if count]) or 0.0
+        """Kernels per period: the median, or the mean where most periods have none."""
+        return stats.median(self.counts) or stats.mean(self.counts) or 0.0
 
 
 def periods(run: Run) -> tuple[Ints, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from foretrace.readings import gaps
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.host import costly_cpu_op, slug, step_count
+from foretrace.readings.unseen import told
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
 
@@ -18,6 +19,7 @@ ASK = "Where does the GPU sit idle, and who is to blame?"
 
 _LAUNCH_BOUND = (gaps.LATE, gaps.RUNNING, gaps.QUEUED)
 _WORTH_SHARE = 0.1  # below a tenth of the time, idle is not the story of the trace
+_UNEXPLAINED = ("launch-bound", "busy", slug(gaps.UNKNOWN))
 _COUNTED = "Counted from the first GPU event to the last."
 _COLUMNS = (
     Column("cause", "where the time goes"),
@@ -57,7 +59,7 @@ def answer(run: Run) -> Answer | None:
     busy, idle = parts[gaps.BUSY], high - low - parts[gaps.BUSY]
     if not idle:
         text = f"The GPU is busy all of the {duration(high - low)} from its first event to its last."
-        return Answer("idle", ASK, text, "busy", rows, _COLUMNS)
+        return Answer("idle", ASK, text, "busy", rows, _COLUMNS, _advice(run, parts, "busy"))
     figures = (
         f"The GPU is busy {percent(busy, high - low)} of {duration(high - low)}{_over(run)} and idle {duration(idle)}"
     )
@@ -138,6 +140,14 @@ def _verdict(parts: dict[str, int], whole: int) -> str:
 
 def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
     steps = step_count(run)
+    low, high = window(run)
+    unseen_ns = gaps.unseen_ns(run, low, high)
+    if verdict in _UNEXPLAINED and unseen_ns > _WORTH_SHARE * (high - low):
+        text = (
+            f"{told(run)}: launching less does not shorten that. Look at what Python does there, with stacks "
+            "(foretrace profile --stacks)."
+        )
+        return Advice(text, unseen_ns // steps, waiting=True)
     if verdict == "launch-bound":
         if run.activities.in_graph.mean() > 0.5:  # noqa: PLR2004 - most of the work is in graphs already
             text = "The host is late between CUDA graph launches: capture more of the step into one graph."

@@ -52,11 +52,12 @@ class Rates:
         return self.flops_per_s / self.bytes_per_s if both and self.flops_per_s and self.bytes_per_s else None
 
 
-def rates(run: Run, line: Line) -> Rates:
-    """Work of all kernels of the line over their time."""
+def rates(run: Run, line: Line, helpers: Sequence[int] = ()) -> Rates:
+    """Work of all kernels of the line over their time and that of their ``helpers``."""
     activities = run.activities
     index = list(line.activities)
-    took = float((activities.end_ns[index] - activities.start_ns[index]).sum())
+    timed = [*index, *helpers]
+    took = float((activities.end_ns[timed] - activities.start_ns[timed]).sum())
     flops, moved = total(run, index)
     limit = ceiling_ns(run, index)
     return Rates(

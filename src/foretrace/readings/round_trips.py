@@ -2,7 +2,7 @@
 
 Pairs are inferred from shapes, types and order (`flow`): a trace has no tensor ids. What L2 still holds when the reader
 comes does not count. It is taken to hold the latest bytes that moved, as many as fit, so that everything that kernels
-in between move pushes the tensor out.
+in between move pushes the tensor out; and to hold nothing for a reader that runs at the speed of HBM.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.readings.base import Advice, Answer, Column, Reading
-from foretrace.readings.costs import costs
+from foretrace.readings.costs import LATENCY_NS, costs
 from foretrace.readings.flow import Flow, Trip, flow
 from foretrace.readings.groups import periods
 from foretrace.readings.host import a_step, spoken
@@ -35,6 +35,8 @@ _CHAINED = frozenset({"pointwise", "normalization", "softmax", "reduction", "cop
 _PRODUCTS = frozenset({"gemm", "conv"})
 WORTH_BYTES = 1_000_000
 """Smaller trips are left out: at terabytes a second they take less than a microsecond."""
+MEMORY_SPEED = 0.75
+"""Share of the peak bandwidth from which a kernel runs at the speed of memory: streaming kernels reach 80 to 93 %."""
 MOST_ROWS = 8
 
 _COLUMNS = (
@@ -120,9 +122,19 @@ def round_trips(run: Run) -> tuple[Pair, ...]:
         if kind is None:
             continue
         between = moved[trip.consumer][0] - moved[trip.producer][1]
-        held = min(trip.n_bytes, max(l2 - between, 0))
+        held = 0 if _read_from_memory(run, trip.consumer) else min(trip.n_bytes, max(l2 - between, 0))
         found.append(Pair(trip, kind, held, 2 * (trip.n_bytes - held)))
     return tuple(found)
+
+
+def _read_from_memory(run: Run, kernel: int) -> bool:
+    """Whether a kernel runs at the speed of memory: no faster, so that L2 gave nothing, and not much slower.
+
+    What is much slower is held up by something else, and its rate says nothing of where its bytes came from.
+    """
+    spent = int(run.activities.end_ns[kernel] - run.activities.start_ns[kernel])
+    needed = costs(run).of(kernel).memory_ns or 0.0
+    return spent * MEMORY_SPEED <= needed <= spent - LATENCY_NS
 
 
 def _kind(run: Run, trip: Trip) -> str | None:
@@ -231,11 +243,15 @@ def _means(run: Run, pair: Pair) -> str:
 
 def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
     """The means for the first kind that there is: they exclude each other, and the first is worth the most."""
-    if run.device is None or not run.device.memory_bytes_per_s:
-        return None
     kind = pairs[0].kind
     some = [pair for pair in pairs if pair.kind == kind]
-    saves = round(_ns(run, sum(pair.saved_bytes for pair in some)))
+    total = sum(pair.saved_bytes for pair in some)
+    if run.device is None or not run.device.memory_bytes_per_s:
+        return Advice(
+            f"Fuse {spoken(_pairs(run, some))}: {size(total)} {a_step(run)} need not go to memory and back. What that "
+            "saves is unknown without the device's limits (--device-spec)."
+        )
+    saves = round(_ns(run, total))
     if kind == "attention":
         return Advice(
             "Use torch.nn.functional.scaled_dot_product_attention: it keeps the scores on the chip, and what runs on "

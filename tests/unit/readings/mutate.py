@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DATA = Path(__file__).parents[2] / "data"
 RECORDED = {
     path.name.removesuffix(".json.gz"): path
-    for folder in ("h200", "two_ranks")
+    for folder in ("h200", "h200_live", "two_ranks")
     for path in sorted((_DATA / folder).glob("*.json.gz"))
 }
 """Every recorded trace by its name."""
@@ -27,9 +27,12 @@ def path_of(name: str) -> Path:
     return RECORDED[name]
 
 
-def mutated(name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Run:
-    """The recorded trace ``name`` after ``change`` of every event; an event changed to ``None`` is left out."""
-    document = json.loads(gzip.decompress(path_of(name).read_bytes()))
+def mutated(name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None], **header: Any) -> Run:
+    """The recorded trace ``name`` after ``change`` of every event; an event changed to ``None`` is left out.
+
+    ``header`` replaces top-level keys of the file.
+    """
+    document = json.loads(gzip.decompress(path_of(name).read_bytes())) | header
     changed = (change(event) for event in document["traceEvents"])
     document["traceEvents"] = [event for event in changed if event is not None]
     with tempfile.TemporaryDirectory() as folder:

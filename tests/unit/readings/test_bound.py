@@ -95,6 +95,21 @@ def test_advice_fits_the_cause(recorded: Callable[[str], Run]) -> None:
         assert _answer(recorded(name)).advice is None
 
 
+def test_stacks_slow_the_host_more(recorded: Callable[[str], Run]) -> None:
+    """3.04 ms a step with Python stacks may be 0.76 ms without, less than 805 µs of work; without stacks 1.52 ms."""
+    stacked = _answer(recorded("train_mlp_eager"))
+    assert "Python stacks were recorded, which slow the host the most." in stacked.sentence
+    assert stacked.advice is None
+
+    def plain(event: dict[str, Any]) -> dict[str, Any] | None:
+        return None if event.get("cat") == "python_function" else event
+
+    bare = _answer(mutated("train_mlp_eager", plain, with_stack=0))
+    assert "Python stacks" not in bare.sentence
+    assert bare.advice is not None
+    assert bare.advice.saves_ns == pytest.approx(711_000, abs=3_000)
+
+
 def test_one_step_says_where_its_window_begins() -> None:
     """The wait before a step's first launch belongs to no window of that step alone, so the sentence names the ends."""
     one = TraceBuilder().step(3, 0, 100)

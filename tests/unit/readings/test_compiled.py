@@ -61,6 +61,12 @@ def test_recompiles_of_the_trace(recorded: Callable[[str], Run]) -> None:
     assert answer.advice.saves_ns == pytest.approx(629e6, rel=0.001)
 
 
+def test_what_ran_in_one_step_of_three_is_counted_so(recorded: Callable[[str], Run]) -> None:
+    """Each recompilation generates a kernel of its own, which then runs in a third of the steps."""
+    rows = [row for row in _answer(recorded("mlp_recompiles")).evidence if row["what"] == "fused kernel"]
+    assert [round(row["count"], 3) for row in rows] == [0.333] * 3
+
+
 def test_static_input_copy_of_a_graph(recorded: Callable[[str], Run]) -> None:
     """16.3 µs a step, 7.4 % of GPU busy, go into the graph's input."""
     answer = _answer(recorded("mlp_64x128x768x3072_cudagraph"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from build import TraceBuilder
 from mutate import mutated
 
@@ -52,6 +53,44 @@ def test_split_k_is_explained(recorded: Callable[[str], Run]) -> None:
     """One row and 768 columns are 12 tiles for 132 SMs, and K is long."""
     sentence = _answer(recorded("mlp_1x1x768x3072_eager")).sentence
     assert "1×768 outputs are only 12 tiles for 132 SMs while K = 3072 is long, so the library splits K" in sentence
+
+
+def test_a_helpers_time_counts_with_its_product(recorded: Callable[[str], Run]) -> None:
+    """Four split-K products take 18.8 µs a step and their reductions 6.62: 23.1 MFLOP each, 3.63 TFLOP/s together."""
+    answer = _answer(recorded("llama4_decode1"))
+    row = next(row for row in answer.evidence if row["product"] == "[4, 2816]×[2816, 1024]")
+    assert (row["count"], row["flops"], row["helper_ns"]) == (4, 23_068_672, 6_624)
+    assert row["mean_ns"] == pytest.approx(25_440, abs=50)
+    assert row["flops_per_s"] == pytest.approx(4 * 23_068_672 / 25_440e-9, rel=0.01)
+    assert row["kernel"].endswith("+ cuBLASLt split-K reduction")
+    assert "in a kernel of its own, whose 6.62 µs a step count here" in answer.sentence
+    others = [other for other in answer.evidence if other is not row]
+    assert {other["helper_ns"] for other in others} == {0}
+
+
+def test_the_table_counts_kernels_beside_their_flops() -> None:
+    """FLOPs are one kernel's and time is the step's, so how many there are stands between them."""
+    headers = [column.header for column in _answer(_two_products()).columns]
+    assert headers[2:5] == ["FLOPs each", "a step", "µs a step"]
+
+
+def test_one_product_by_two_kernels_says_what_differs(recorded: Callable[[str], Run]) -> None:
+    """The same sizes twice: the operands' layouts differ, or the trace does not say what does."""
+    sentence = _answer(recorded("ddp_straggler_rank0")).sentence
+    assert "Their operands lie differently in memory (layouts TNT and NTN)." in sentence
+    alike = _answer(_two_products()).sentence
+    assert alike.startswith("Same product, two kernels: ")
+    assert alike.endswith("Why the library chose so is not in the trace.")
+
+
+def _two_products() -> Run:
+    """One product twice, by kernels that differ in their tile alone, each as fast."""
+    built = TraceBuilder(device="Some GPU")
+    for i, name in enumerate((GEMM, GEMM.replace("256x128", "128x256"))):
+        at = 100 * i
+        built.op("aten::mm", at, 50, dims=[[4096, 1024], [1024, 4096]], types=[BF16, BF16])
+        built.kernel(name, at + 20, 30, launch=(at + 5, 5))
+    return built.run()
 
 
 def test_batched_products(recorded: Callable[[str], Run]) -> None:

@@ -123,6 +123,38 @@ def test_each_cause_by_itself(between: Callable[[TraceBuilder], object], cause: 
     assert sum(causes.values()) == 3_200_000
 
 
+def test_a_stretch_after_a_steps_mark_is_not_attributed(recorded: Callable[[str], Run]) -> None:
+    """Three steps of 4.28 ms and more in which rank 1 records nothing, the first one before any op of the trace."""
+    causes = _causes(idle.answer(recorded("ddp_straggler_rank1")), "window_ns")
+    assert 12_500_000 < causes["not attributed"] < 12_900_000
+    assert causes["launch-bound: call not begun"] < 16_100_000
+
+
+def test_silence_at_either_end_of_the_steps() -> None:
+    """2 ms before the first op of the only step and 3 ms after its last call: nobody knows; 10 µs are launching."""
+    built = TraceBuilder().step(1, 0, 5_100).op("aten::a", 2_000, 100).kernel("a", 2_060, 40, launch=(2_010, 5))
+    answer = idle.answer(built.run())
+    causes = _causes(answer, "window_ns")
+    assert causes["busy"] == 40_000
+    assert causes["not attributed"] == 2_000_000 + 3_000_000
+    assert causes["launch-bound: call not begun"] == 60_000
+    assert answer is not None
+    assert answer.advice is not None
+    assert answer.advice.text.startswith(
+        "The host records nothing for 2.00 ms before `aten::a`, the first op of its step"
+    )
+
+
+def test_silence_after_the_last_op_is_told() -> None:
+    """One launch, then 4 ms without an op: that comes after the last op, and stacks are the advice."""
+    built = TraceBuilder().step(1, 0, 4_100).op("aten::a", 0, 100).kernel("a", 60, 40, launch=(10, 5))
+    answer = idle.answer(built.run())
+    assert answer is not None
+    assert answer.advice is not None
+    assert answer.advice.text.startswith("The host records nothing for 4.00 ms after its last op: ")
+    assert answer.advice.saves_ns == 4_000_000
+
+
 def test_short_python_between_ops_is_launch_bound() -> None:
     """Half a millisecond in which nothing was recorded is Python on its way to the next launch."""
     built = TraceBuilder().step(1, 0, 900).op("aten::a", 0, 100).kernel("a", 60, 40, launch=(50, 5))
