@@ -25,7 +25,7 @@ def _interpreted() -> bool:
     if not torch.cuda.is_available():
         return False
     kernels = importlib.import_module("foretrace.fused.kernels.pointwise")
-    return type(kernels._forward_kernel).__name__ == "InterpretedFunction"
+    return type(kernels.foretrace_glu).__name__ == "InterpretedFunction"
 
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9

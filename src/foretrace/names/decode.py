@@ -16,6 +16,7 @@ from foretrace.names import (
     memory,
     nccl,
     nvjet,
+    own,
     rocm,
     sass,
     triton,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 GRAMMARS: tuple[tuple[str, Callable[[Symbol], Identity | None]], ...] = (
     ("memory", memory.parse),
     ("nvjet", nvjet.parse),
+    ("foretrace", own.parse),
     ("attention", attention.parse),
     ("collective", nccl.parse),
     ("cublas", cublas.parse),

@@ -66,16 +66,16 @@ def gluon_source(function: Any, values: list[Any]) -> Any:
 def portable_jobs() -> Iterator[Job]:
     """The kernels for every architecture."""
     for activation in ACTIVATIONS:
-        forward, backward = pointwise._forward_kernel, pointwise._backward_kernel
+        forward, backward = pointwise.foretrace_glu, pointwise.foretrace_glu_backward
         yield "glu", source(forward, ["ptr"] * 3 + [16] * 4 + [activation, 2048]), {"num_warps": 4}
         constants = [True, activation, 2048]
         yield "glu backward", source(backward, ["ptr"] * 6 + [16] * 7 + constants), {"num_warps": 4}
     for bm in (16, 32, 64):
         up, down = rows.GATE_UP, rows.DOWN
         values = ["ptr"] * 4 + ["counters"] + [16] * 7 + ["silu", bm, up.bn, up.bk, False]
-        yield "rows", source(rows._gate_up_kernel, values), {"num_warps": up.warps, "num_stages": up.stages}
+        yield "rows", source(rows.foretrace_gate_up, values), {"num_warps": up.warps, "num_stages": up.stages}
         values = ["ptr"] * 3 + ["parts", "counters"] + [16] * 5 + [8, bm, down.bn, down.bk, False]
-        yield "rows down", source(rows._down_kernel, values), {"num_warps": down.warps, "num_stages": down.stages}
+        yield "rows down", source(rows.foretrace_down, values), {"num_warps": down.warps, "num_stages": down.stages}
 
 
 def hopper_jobs() -> Iterator[Job]:
@@ -86,22 +86,26 @@ def hopper_jobs() -> Iterator[Job]:
             c = hopper_forward.TRAINING if save else hopper_forward.INFERENCE
             blocks = [(c.bm, c.bk), (c.bn, c.bk), (c.bn, c.bk)] + [(c.bm // 2, c.bn // 4)] * 3
             values = [*blocks, 16, 16, 16, save, activation, c.stages, c.group]
-            yield "gated forward", gluon_source(hopper_forward.gated_forward_kernel, values), warps
+            yield "gated forward", gluon_source(hopper_forward.foretrace_gated_forward, values), warps
         b = hopper_backward.DEFAULT
         blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.bn // 4)] * 5
         values = [*blocks, 16, 16, 16, activation, b.stages, b.group]
-        yield "gated backward", gluon_source(hopper_backward.gated_backward_kernel, values), warps
+        yield "gated backward", gluon_source(hopper_backward.foretrace_gated_backward, values), warps
     c = gated_forward.DEFAULT
     constants = [True, "silu", c.bm, c.bn, c.bk, c.group]
     options = {"num_warps": c.warps, "num_stages": c.stages}
-    yield "portable forward", source(gated_forward._kernel, ["ptr"] * 6 + [16] * 6 + constants), options
+    yield (
+        "portable forward",
+        source(gated_forward.foretrace_gated_forward_portable, ["ptr"] * 6 + [16] * 6 + constants),
+        options,
+    )
     for bm in (16, 32, 64):
         u, d = hopper_rows.GATE_UP, hopper_rows.DOWN
         blocks = [(bm, u.bk), (u.bn, u.bk), (u.bn, u.bk)]
         values = [*blocks, "ptr", "counters", 16, 16, 16, 16, "gelu", u.stages(2 * u.bn, bm)]
-        yield "rows", gluon_source(hopper_rows.gate_up_kernel, values), warps
+        yield "rows", gluon_source(hopper_rows.foretrace_gate_up_tma, values), warps
         values = [(bm, d.bk), (d.bn, d.bk), "ptr", "parts", "counters", 16, 16, 16, 16, 8, d.stages(d.bn, bm)]
-        yield "rows down", gluon_source(hopper_rows.down_kernel, values), warps
+        yield "rows down", gluon_source(hopper_rows.foretrace_down_tma, values), warps
 
 
 def resources(cubin: bytes) -> str:

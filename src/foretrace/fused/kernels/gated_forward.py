@@ -4,7 +4,7 @@ Shape legend: M rows, K dim, N hidden. For devices without TMA (sm_80, sm_86, sm
 faster.
 """
 
-# ruff: noqa: ANN001, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, D103, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT = Config()
 
 
 @triton.jit(do_not_specialize=["m"])
-def _kernel(
+def foretrace_gated_forward_portable(
     x_ptr, gate_ptr, up_ptr, h_ptr, g_ptr, u_ptr, m, n, k, x_stride, gate_stride, up_stride,
     SAVE: tl.constexpr, ACTIVATION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
@@ -94,4 +94,4 @@ def gated_forward(
         saved is not None, activation, cfg.bm, cfg.bn, cfg.bk, cfg.group,
     )  # fmt: skip
     grid = cdiv(m, cfg.bm) * cdiv(n, cfg.bn)
-    launch(_kernel, key, grid, args, num_warps=cfg.warps, num_stages=cfg.stages)
+    launch(foretrace_gated_forward_portable, key, grid, args, num_warps=cfg.warps, num_stages=cfg.stages)

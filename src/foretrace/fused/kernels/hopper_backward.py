@@ -198,7 +198,7 @@ def _consume(
 
 
 @gluon.jit(do_not_specialize=["m"])
-def gated_backward_kernel(  # noqa: D103 - see the module
+def foretrace_gated_backward(  # noqa: D103 - see the module
     dy_desc, down_desc, g_desc, u_desc, dg_desc, du_desc, h_desc, m, n, steps,
     ACTIVATION: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
@@ -264,4 +264,4 @@ def gated_backward(
         m, n, steps, activation, cfg.stages, cfg.group,
     )  # fmt: skip
     grid = min(multiprocessors(dy_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))
-    launch(gated_backward_kernel, (dy_MK.dtype, n, steps, activation, cfg), grid, args, num_warps=4)
+    launch(foretrace_gated_backward, (dy_MK.dtype, n, steps, activation, cfg), grid, args, num_warps=4)

@@ -169,7 +169,7 @@ def _consume(
 
 
 @gluon.jit(do_not_specialize=["m"])
-def gated_forward_kernel(  # noqa: D103 - see the module
+def foretrace_gated_forward(  # noqa: D103 - see the module
     x_desc, gate_desc, up_desc, h_desc, g_desc, u_desc, m, n, steps,
     SAVE: gl.constexpr, ACTIVATION: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
@@ -227,4 +227,4 @@ def gated_forward(
         m, n, steps, saved is not None, activation, cfg.stages, cfg.group,
     )  # fmt: skip
     grid = min(multiprocessors(x_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))
-    launch(gated_forward_kernel, (x_MK.dtype, n, steps, saved is not None, activation, cfg), grid, args, num_warps=4)
+    launch(foretrace_gated_forward, (x_MK.dtype, n, steps, saved is not None, activation, cfg), grid, args, num_warps=4)

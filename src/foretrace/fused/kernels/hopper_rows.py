@@ -138,7 +138,7 @@ def _consume_gate_up(h_ptr, w_bufs, x_bufs, full, empty, m, n, tiles, steps, ACT
 
 
 @gluon.jit(do_not_specialize=["m"])
-def gate_up_kernel(  # noqa: D103 - see the module
+def foretrace_gate_up_tma(  # noqa: D103 - see the module
     x_desc, gate_desc, up_desc, h_ptr, counters_ptr, m, n, steps, tiles_down,
     ACTIVATION: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -202,7 +202,7 @@ def _consume_down(
 
 
 @gluon.jit(do_not_specialize=["m"])
-def down_kernel(  # noqa: D103 - see the module
+def foretrace_down_tma(  # noqa: D103 - see the module
     h_desc, down_desc, out_ptr, parts_ptr, counters_ptr, m, n, steps, share, SPLIT: gl.constexpr, STAGES: gl.constexpr
 ):  # fmt: skip
     BM: gl.constexpr = h_desc.block_type.shape[0]
@@ -296,11 +296,11 @@ def forward(
         descriptor(up_weight_NK, gate_up.bn, gate_up.bk),
         h, counters, m, hidden, c.steps_up, c.tiles, activation, c.stages_up,
     )  # fmt: skip
-    launch(gate_up_kernel, (c, x_MK.dtype, activation), c.programs_up, args, num_warps=4)
+    launch(foretrace_gate_up_tma, (c, x_MK.dtype, activation), c.programs_up, args, num_warps=4)
     down_args = (
         descriptor(h, bm, down.bk),
         descriptor(down_weight_KN, down.bn, down.bk),
         out, parts, counters, m, dim, c.steps_down, c.share, c.split, c.stages_down,
     )  # fmt: skip
-    launch(down_kernel, (c, x_MK.dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
+    launch(foretrace_down_tma, (c, x_MK.dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
     return out

@@ -4,7 +4,7 @@ Shape legend: M rows, N columns. Inputs may have any row stride (halves of a pac
 as columns are adjacent; offsets are 64-bit, rows and column blocks share grid x, so no size meets a grid limit.
 """
 
-# ruff: noqa: ANN001, ANN202, ANN401, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, D103, ANN401, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WARPS = 4
 
 
 @triton.jit
-def _forward_kernel(
+def foretrace_glu(
     gate_ptr, up_ptr, out_ptr, n, gate_stride, up_stride, out_stride,
     ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -41,7 +41,7 @@ def _forward_kernel(
 
 
 @triton.jit
-def _backward_kernel(
+def foretrace_glu_backward(
     dout_ptr, gate_ptr, up_ptr, dgate_ptr, dup_ptr, out_ptr,
     n, dout_stride, gate_stride, up_stride, dgate_stride, dup_stride, out_stride,
     WRITE_OUT: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
@@ -75,7 +75,7 @@ def forward(gate_MN: Tensor, up_MN: Tensor, out_MN: Tensor, activation: str) -> 
     """
     gate, up, out = _collapse(gate_MN, up_MN, out_MN)
     m, n = gate.shape
-    _launch(_forward_kernel, (gate, up, out), m, n, (activation, _BLOCK))
+    _launch(foretrace_glu, (gate, up, out), m, n, (activation, _BLOCK))
 
 
 def backward(
@@ -94,7 +94,7 @@ def backward(
     given = [dout_MN, gate_MN, up_MN, dgate_MN, dup_MN]
     dout, gate, up, dgate, dup, out = _collapse(*given, out_MN if out_MN is not None else dup_MN)
     m, n = gate.shape
-    _launch(_backward_kernel, (dout, gate, up, dgate, dup, out), m, n, (out_MN is not None, activation, _BLOCK))
+    _launch(foretrace_glu_backward, (dout, gate, up, dgate, dup, out), m, n, (out_MN is not None, activation, _BLOCK))
 
 
 def _launch(kernel: Any, tensors: tuple[Tensor, ...], m: int, n: int, constants: tuple[Any, ...]) -> None:

@@ -6,7 +6,7 @@ programs to fill the device; the last program of a tile adds the parts up, alway
 give the same bits.
 """
 
-# ruff: noqa: ANN001, ANN202, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201, D103, FBT003, PLR0917 - Triton gives arguments their types, and constants go by place
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DOWN = Config(bn=64, bk=128, stages=4, warps=4)
 
 
 @triton.jit(do_not_specialize=["m"])
-def _gate_up_kernel(
+def foretrace_gate_up(
     x_ptr, gate_ptr, up_ptr, h_ptr, counters_ptr, m, n, k, x_stride, gate_stride, up_stride, tiles_down,
     ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
@@ -75,7 +75,7 @@ def _gate_up_kernel(
 
 
 @triton.jit(do_not_specialize=["m"])
-def _down_kernel(
+def foretrace_down(
     h_ptr, weight_ptr, out_ptr, parts_ptr, counters_ptr, m, n, k, weight_stride, k_share,
     SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
@@ -153,12 +153,12 @@ def forward(
         activation, bm, gate_up.bn, gate_up.bk, dependent,
     )  # fmt: skip
     options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
-    launch(_gate_up_kernel, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
+    launch(foretrace_gate_up, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
     down_args = (
         h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
         split, bm, down.bn, down.bk, dependent,
     )  # fmt: skip
     chain = {"launch_pdl": True} if dependent else {}
     options = {"num_warps": down.warps, "num_stages": down.stages}
-    launch(_down_kernel, key, tiles * split, down_args, **options, **chain)
+    launch(foretrace_down, key, tiles * split, down_args, **options, **chain)
     return out
