@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import foretrace
-from foretrace.capture import Schedule, Target, capture_target, parse_target
+from foretrace.capture import Schedule, Script, Target, capture_target, parse_target
 
 if TYPE_CHECKING:
     from foretrace.run import Run
@@ -35,10 +35,11 @@ def main() -> None:
     parser.add_argument("--active", type=int, default=10)
     arguments = parser.parse_args()
     folder, count, active = arguments.traces, arguments.recordings, arguments.active
+    fast_target, slow_target = (parse_target(f"{HERE / 'mlp_variants.py'}:{name}") for name in ("geglu", "slower"))
     plain, slow = [], []
     for number in range(count):  # in turn, so that both kinds see the same drift of clocks and neighbours
-        plain.append(record("geglu", folder, f"plain{number}", active))
-        slow.append(record("slower", folder, f"slower{number}", active))
+        plain.append(record(fast_target, folder, f"plain{number}", active))
+        slow.append(record(slow_target, folder, f"slower{number}", active))
     verdicts = [foretrace.diff(a, b).steps.verdict for a, b in itertools.combinations(plain, 2)]
     found = [foretrace.diff(a, b).steps.verdict for a, b in zip(plain, slow, strict=True)]
     times = [[busy_ns(run) for run in runs] for runs in (plain, slow)]
@@ -60,9 +61,8 @@ def main() -> None:
     print(json.dumps({key: result[key] for key in ("pairs_verdicts", "planted_ratio", "planted_verdicts")}))
 
 
-def record(factory: str, folder: Path, name: str, active: int) -> Run:
+def record(target: Target | Script, folder: Path, name: str, active: int) -> Run:
     """One recording, read back."""
-    target = parse_target(f"{HERE / 'mlp_variants.py'}:{factory}")
     assert isinstance(target, Target), "a factory was named"
     (captured,) = capture_target(
         target, out=folder, name=name, region="mlp", schedule=Schedule(1, 1, active), unprofiled=False, force=True

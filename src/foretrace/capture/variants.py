@@ -41,7 +41,7 @@ class Variant:
 
 
 def register_variant(name: str, prepare: Prepare, *, compiles: bool = False) -> None:
-    """Make ``name`` known to ``--variants``.
+    """Make ``name`` known to ``--variants``; registered again, as when a target's file is read again, the last counts.
 
     Args:
         name: How it is asked for.
@@ -49,11 +49,11 @@ def register_variant(name: str, prepare: Prepare, *, compiles: bool = False) -> 
         compiles: Whether it calls ``torch.compile``; then modules get no scopes.
 
     Raises:
-        InputError: The name is taken.
+        InputError: It is the name of a variant that foretrace has itself.
     """
-    if name in _VARIANTS:
-        message = f"there is a variant `{name}` already"
-        raise InputError(message, hint=f"register another name than {_known()}")
+    if name in _BUILT_IN:
+        message = f"foretrace has a variant `{name}` of its own"
+        raise InputError(message, hint=f"register another name than {', '.join(f'`{one}`' for one in _BUILT_IN)}")
     _VARIANTS[name] = Variant(name, prepare, compiles)
 
 
@@ -134,3 +134,4 @@ _VARIANTS = {
         Variant("compile:dynamic", _compiled(dynamic=True), compiles=True),
     )
 }
+_BUILT_IN = tuple(_VARIANTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ def _cpu(value: Any) -> Any:  # noqa: ANN401 - any argument
 
 class Numbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Answers ``.item()`` and its like where fake tensors do not know: with ``number``, in the tensor's type."""
+
+    supports_higher_order_operators = True  # as in `Recorder`
 
     def __init__(self, number: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -89,8 +92,28 @@ def stage() -> Iterator[FakeTensorMode]:
         stack.enter_context(_modules_convertible())
         stack.enter_context(_autocast_on_cpu())
         stack.enter_context(_quiet())
+        stack.enter_context(_as_a_real_run())
         stack.enter_context(mode)
         yield mode
+
+
+@contextmanager
+def _as_a_real_run() -> Iterator[None]:
+    """Let transformers take fake tensors for real ones.
+
+    It takes them for a trace in progress and then builds every attention mask; a real run looks at the mask first and
+    skips one that masks nothing. What it looks at is answered by `Numbers`.
+    """
+    utilities: Any = sys.modules.get("transformers.utils.import_utils")
+    original = getattr(utilities, "is_fake_tensor", None)
+    if original is None:
+        yield
+        return
+    utilities.is_fake_tensor = lambda _tensor: False
+    try:
+        yield
+    finally:
+        utilities.is_fake_tensor = original
 
 
 def fake_copy(value: Any, mode: FakeTensorMode) -> Any:  # noqa: ANN401 - a module, or a tree of arguments
