@@ -1,10 +1,11 @@
 """Honest precision: guesses at 20 random modules, committed before anybody records them.
 
     python bench/generated_modules.py guess     # writes bench/guesses/NN_variant.toml; commit them
-    python bench/generated_modules.py record    # on the device: profiles the same modules and scores the guesses
+    python bench/generated_modules.py record [COMMIT]    # on the device: profiles the modules and scores the guesses
 
 A module is a function of its seed alone: depth, widths, rows, type, biases, norms, activations, residuals, gates and
-attention. ``record`` names the commit that last touched the guesses and refuses when they differ from it.
+attention. ``record`` names the commit that last touched the guesses and refuses when they differ from it; on a machine
+with a copy and no history it takes the commit's name.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ def record() -> int:
         "guesses_committed_in": commit,
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
+        "guessed_with_torch": read_guess(_path(0, "eager")).torch,
         **tables,
         "misses": misses,
     }
@@ -189,6 +191,8 @@ def _path(seed: int, variant: str) -> Path:
 def _commit() -> str | None:
     """The commit that last touched the guesses; ``None`` outside a repository."""
     log = ["git", "log", "-1", "--format=%H", "--", "bench/guesses"]
+    if len(sys.argv) > 2:  # noqa: PLR2004 - the name that was given
+        return sys.argv[2]
     found = subprocess.run(log, cwd=HERE.parent, capture_output=True, text=True, check=False)
     changed = subprocess.run(
         ["git", "status", "--porcelain", "--", "bench/guesses"],
@@ -204,6 +208,6 @@ def _commit() -> str | None:
 
 if __name__ == "__main__":
     commands = {"guess": guess, "record": record}
-    if len(sys.argv) != 2 or sys.argv[1] not in commands:  # noqa: PLR2004 - a name and a command
+    if len(sys.argv) < 2 or sys.argv[1] not in commands:  # noqa: PLR2004 - a name and a command
         sys.exit(__doc__)
     sys.exit(commands[sys.argv[1]]())

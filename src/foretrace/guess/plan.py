@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from foretrace.errors import InputError
 from foretrace.guess import cost
@@ -136,6 +137,9 @@ def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
         return call(*args, **kwargs)
     except InputError:
         raise
+    except (DynamicOutputShapeException, DataDependentOutputException) as error:
+        message = f"what `{error.func}` gives depends on data, and a guess has sizes only"
+        raise InputError(message, hint="give the module an input path without it, or profile it instead") from error
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         message = f"the module cannot be run without data: {type(error).__name__}: {lines[0]}"

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _NO_WORK = frozenset({"prim", "profiler", "debugprims"})
 
 
+_INDEXED = frozenset(
+    {"aten::index", "aten::_unsafe_index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One dispatched op.
@@ -71,6 +76,8 @@ class Fused:
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records every op while it is entered; use `recording`."""
 
+    supports_higher_order_operators = True  # PyTorch's question to a mode: they are passed on, their ops recorded
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[Call | Fused] = []
@@ -99,11 +106,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         schema = getattr(func, "_schema", None)
         if self.paused or schema is None or schema.name.partition("::")[0] in _NO_WORK:
             return func(*args, **kwargs)
+        if schema.name in _INDEXED:
+            args = (args[0], self._positions(args[1]), *args[2:])
         self.add(schema.name, in_order(schema, args, kwargs), _hint(func))
-        if func is torch.ops.aten.nonzero.default:
-            self.notes["aten::nonzero finds as many as the data say: all elements were assumed"] = None
-            return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.long)
+        if schema.name == "aten::nonzero":
+            return self._found(args[0])
+        if schema.name == "aten::masked_select":
+            return args[0].new_empty(self._found(args[1]).shape[0])
         return func(*args, **kwargs)
+
+    def _found(self, mask: torch.Tensor) -> torch.Tensor:
+        """What ``nonzero`` would find, [found, dim]: with nobody to say how many, all elements."""
+        self.notes["how many elements a mask keeps depends on data: all were assumed"] = None
+        return mask.new_empty((mask.numel(), mask.dim()), dtype=torch.long)
+
+    def _positions(self, indices: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """Indices with every mask turned into positions, as indexing on a device does first."""
+        positions: list[torch.Tensor | None] = []
+        for index in indices:
+            if index is None or index.dtype not in {torch.bool, torch.uint8}:
+                positions.append(index)
+                continue
+            self.add("aten::nonzero", [index])
+            positions += self._found(index).unbind(1)
+        return positions
 
     def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> None:
         """Record a call of ``op`` with ``values`` for its arguments."""

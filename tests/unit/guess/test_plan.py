@@ -193,10 +193,21 @@ def test_a_number_that_nobody_knows_is_taken_for_one() -> None:
     assert ops(made) == ["sum", "_local_scalar_dense", "mul"]
 
 
+def test_a_mask_is_assumed_to_keep_everything() -> None:
+    """Indexing by a mask finds positions first, then gathers; how many is data, and the guess says what it took."""
+    made = of(lambda x: x[x > 0] * 2, torch.ones(3, 4))
+    assert made.kernels[0].op == "aten::gt"
+    assert [k.op for k in made.kernels][-2:] == ["aten::index", "aten::mul"]
+    assert made.kernels[-1].shapes == ((12,),)
+    assert "all were assumed" in made.notes[0]
+
+
 def test_what_cannot_run_is_said() -> None:
     """The exception's own words, and no traceback."""
     with pytest.raises(InputError, match="RuntimeError: a and b must have same reduction dim"):
         of(nn.Linear(3, 3), torch.ones(2, 5))
+    with pytest.raises(InputError, match=r"what `aten\._unique2.*` gives depends on data"):
+        of(torch.unique, torch.ones(3))
     with pytest.raises(InputError, match="no variant `fast`"):
         guess(nn.Linear(3, 3), torch.ones(2, 3), variant="fast")  # type: ignore[arg-type]
 
