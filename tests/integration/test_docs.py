@@ -19,6 +19,9 @@ import pytest
 
 from foretrace.cli.app import COMMANDS, app, main
 from foretrace.readings import READINGS
+from foretrace.report.profile import profile_record
+from foretrace.share.shared import Share, SharedFile
+from foretrace.verdict import Guess, GuessedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,6 +189,7 @@ JSON = [
     ("kernel", ("kernel", "triton_poi_fused_gelu_mul_0")),
     ("diff", ("diff", "h200/mlp_64x128x768x3072_eager.json.gz", "h200/mlp_64x128x768x3072_compiled.json.gz")),
     ("ladder", ("ladder", "linear", "--recorded")),
+    ("check", ("check", "h200/mlp_64x128x768x3072_eager.json.gz", "--expect", "3 gemm, 2 pointwise")),
 ]
 
 
@@ -197,6 +201,30 @@ def test_the_promised_keys_are_written(heading: str, argv: tuple[str, ...], caps
     main([*argv, "--format", "json"])
     assert promised
     assert promised - set(_keys(json.loads(capsys.readouterr().out))) == set()
+
+
+def test_the_promised_keys_of_a_guess() -> None:
+    """Every key that docs/reference/json.md promises of `guess` is in the record of a guess with one kernel."""
+    record = Guess(kernels=(GuessedKernel(op_class="gemm"),)).to_json()
+    assert _rows_of("json.md", "guess") == set(_keys(record)) - {"kernels"}
+
+
+def test_the_promised_keys_of_profiled_variants() -> None:
+    """Every key that docs/reference/json.md promises of `profile` is in the record of two variants."""
+    traces = [("eager", "mlp_64x128x768x3072_eager"), ("compile", "mlp_64x128x768x3072_compiled")]
+    record = profile_record([(name, str(DATA / "h200" / f"{trace}.json.gz"), None) for name, trace in traces])
+    promised = _rows_of("json.md", "profile")
+    assert promised
+    assert promised - set(_keys(json.loads(json.dumps(record.to_json())))) == set()
+
+
+def test_the_promised_keys_of_what_is_shared() -> None:
+    """docs/reference/json.md names every key of the record of `share`."""
+    file = SharedFile(path="a.json.gz", kind="trace", status="new")
+    shared = Share(
+        "me/traces", "page", private=False, created=True, dry_run=True, redacted=True, manifest=None, files=(file,)
+    )
+    assert _rows_of("json.md", "share") == set(_keys(json.loads(json.dumps(shared.to_json())))) - {"files"}
 
 
 def test_the_environment_file_has_the_documented_keys() -> None:

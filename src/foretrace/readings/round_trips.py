@@ -38,6 +38,7 @@ WORTH_BYTES = 1_000_000
 MEMORY_SPEED = 0.75
 """Share of the peak bandwidth from which a kernel runs at the speed of memory: streaming kernels reach 80 to 93 %."""
 MOST_ROWS = 8
+_INFERRED = "inferred from shapes, types and order"
 
 _COLUMNS = (
     Column("producer", "written by"),
@@ -181,7 +182,7 @@ def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
         total = size(sum(pair.saved_bytes for pair in pairs))
         name = run.device_name or "this device"
         text = (
-            f"{total} {per} go to memory and come back (inferred from shapes, types and order); what that costs is "
+            f"{total} {per} go to memory and come back ({_INFERRED}); what that costs is "
             f"unknown: no bandwidth is known for {name}."
         )
         return text, "unknown"
@@ -198,8 +199,9 @@ def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
             if kind == "attention":
                 inner, took = _counted(run, _between(run, some)), duration(_between_ns(run, some))
                 gain = f"{means} spares the {inner} between, {took} and {size(saved)} beyond L2 {per}"
-            parts.append(f"{_told(run, kind, some)}: {gain}")
-    return f"{'. '.join(parts)}. Inferred from shapes, types and order.", None
+            label = "" if parts else f" ({_INFERRED})"
+            parts.append(f"{_told(run, kind, some)}{label}: {gain}")
+    return f"{'. '.join(parts)}.", None
 
 
 def _told(run: Run, kind: str, pairs: Sequence[Pair]) -> str:

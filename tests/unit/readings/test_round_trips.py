@@ -45,9 +45,9 @@ def test_gelu_and_mul_of_the_eager_mlp(recorded: Callable[[str], Run]) -> None:
     assert (row["l2_bytes"], row["saved_bytes"], row["saves_ns"]) == (0, 100_663_296, 20_972)
     assert row["inferred"]
     assert answer.sentence == (
-        "`gelu` writes 50.3 MB to HBM and `mul` reads them back: fusing them saves 101 MB a step, 21.0 µs at peak "
-        "bandwidth. `mm` writes 50.3 MB to HBM and `mul` reads them back: an epilogue in the GEMM saves 101 MB a step, "
-        "21.0 µs at peak bandwidth. Inferred from shapes, types and order."
+        "`gelu` writes 50.3 MB to HBM and `mul` reads them back (inferred from shapes, types and order): fusing them "
+        "saves 101 MB a step, 21.0 µs at peak bandwidth. `mm` writes 50.3 MB to HBM and `mul` reads them back: an "
+        "epilogue in the GEMM saves 101 MB a step, 21.0 µs at peak bandwidth."
     )
     assert answer.advice is not None
     assert answer.advice.saves_ns == 20_972
