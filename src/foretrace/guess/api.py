@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from foretrace.devices import Device
     from foretrace.guess.plan import Plan
 
+_CLUSTERS = 9.0
+"""Compute capability from which GEMMs come as clusters of thread blocks."""
+
 Variant = Literal["eager", "compile"]
 
 
@@ -160,8 +163,19 @@ def _assembled(
         batch=batch,
         flips_at=cost.flips_at(plan.loads, device, host, batch),
         torch=str(torch.__version__),
-        notes=plan.notes,
+        notes=(*plan.notes, *_of_generation(plan, device)),
     )
+
+
+def _of_generation(plan: Plan, device: Device | None) -> tuple[str, ...]:
+    """What else the device's generation puts beside a GEMM, which is no kernel and part of no guess."""
+    if device is None or device.vendor != "NVIDIA" or device.compute_capability is None:
+        return ()
+    if not any(kernel.op_class == "gemm" for kernel in plan.kernels):
+        return ()
+    if float(device.compute_capability) >= _CLUSTERS:
+        return ("cuBLAS launches by cuLaunchKernelEx here and clears a few bytes before some GEMMs: expect memsets",)
+    return ("each GEMM asks for its occupancy here before it is launched by cudaLaunchKernel",)
 
 
 def _device(on: str | None) -> Device | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from foretrace.readings import Column
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from foretrace.report.document import Block
     from foretrace.verdict import Guess, GuessedKernel
+
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 MOST_ROWS = 40
 """Kernels above which equal ones share a row: nobody reads a large model kernel by kernel."""
@@ -70,8 +73,8 @@ def _row(some: Sequence[GuessedKernel]) -> dict[str, Any]:
     first, count = some[0], len(some)
     says = [f"{first.epilogue} in the epilogue" if first.epilogue else None, first.why]
     return {
-        "source": first.source if count == 1 else f"{first.source or '–'} …",
-        "op": first.op,
+        "source": _common([kernel.source for kernel in some]),
+        "op": (first.op or "").removeprefix("aten::") or None,
         "op_class": first.op_class,
         "count": count if count > 1 else None,
         "floor_ns": None if first.floor_ns is None else first.floor_ns * count,
@@ -80,3 +83,12 @@ def _row(some: Sequence[GuessedKernel]) -> dict[str, Any]:
         "moved": None if first.bytes is None else size(first.bytes * count),
         "says": ", ".join(text for text in says if text) or None,
     }
+
+
+def _common(sources: Sequence[str | None]) -> str | None:
+    """One name for several modules: ``layers.*.q_proj`` for that of each layer, else the first and an ellipsis."""
+    different = list(dict.fromkeys(sources))
+    if len(different) == 1:
+        return different[0]
+    starred = {_NUMBER.sub(".*", source) for source in different if source}
+    return starred.pop() if len(starred) == 1 and None not in different else f"{different[0] or '–'} …"

@@ -193,6 +193,13 @@ def test_a_number_that_nobody_knows_is_taken_for_one() -> None:
     assert ops(made) == ["sum", "_local_scalar_dense", "mul"]
 
 
+@pytest.mark.parametrize(("device", "words"), [("h200", "expect memsets"), ("NVIDIA A100-SXM4-80GB", "occupancy")])
+def test_what_a_generation_puts_beside_a_gemm(device: str, words: str) -> None:
+    """Memsets on Hopper, an occupancy query on Ampere; nothing where there is no GEMM."""
+    assert words in guess(nn.Linear(4, 4), torch.ones(2, 4), on=device).notes[-1]
+    assert guess(nn.ReLU(), torch.ones(2), on=device).notes == ()
+
+
 def test_a_mask_is_assumed_to_keep_everything() -> None:
     """Indexing by a mask finds positions first, then gathers; how many is data, and the guess says what it took."""
     made = of(lambda x: x[x > 0] * 2, torch.ones(3, 4))
