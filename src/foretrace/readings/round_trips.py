@@ -186,7 +186,7 @@ def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
             f"unknown: no bandwidth is known for {name}."
         )
         return text, "unknown"
-    parts = []
+    parts: list[str] = []
     for kind, means in (
         ("attention", "attention in one kernel"),
         ("chain", "fusing them"),

@@ -44,38 +44,38 @@ def unseen(run: Run) -> tuple[Ints, Ints]:
 def told(run: Run) -> str:
     """``The host records nothing for 4.29 ms a step before `aten::mm`, the first op of its step``."""
     start, end = unseen(run)
+    if run.steps:
+        within = (start >= run.steps[0].start_ns) & (end <= max(step.end_ns for step in run.steps))
+        start, end = start[within], end[within]
     outer = _outermost(run)
-    outer = outer[np.argsort(run.host.start_ns[outer], kind="stable")]
-    begins = run.host.start_ns[outer]
-    after = np.searchsorted(begins, end)
+    after = np.searchsorted(run.host.start_ns[outer], end)
     ended = after < len(outer)
     following = outer[after[ended]]
     if not len(following):
         return f"The host records nothing for {duration(int((end - start).sum()))} after its last op"
-    name = Counter(run.name(slice_) for slice_ in following.tolist()).most_common(1)[0][0]
-    chosen = np.array([run.name(slice_) == name for slice_ in following.tolist()])
+    names = run.trace.columns.name[run.host.row[following]]
+    chosen = names == Counter(names.tolist()).most_common(1)[0][0]
     lasts = (end - start)[ended][chosen]
     every = len(run.steps) > 1 and len(lasts) == len(run.steps)
     spent = f"{duration(stats.median(lasts.tolist()) or 0)} {a_step(run)}" if every else duration(int(lasts.sum()))
-    return f"The host records nothing for {spent} before `{name}`{_place(run, following[chosen])}"
+    before = following[chosen]
+    return f"The host records nothing for {spent} before `{run.name(int(before[0]))}`{_place(run, before)}"
 
 
 def _place(run: Run, following: Ints) -> str:
     """``, the first op of its step``, where that holds for all of them."""
-    step, outer = step_of(run), _outermost(run)
-    firsts = {
-        int(inside[np.argmin(run.host.start_ns[inside])])
-        for inside in (outer[step[outer] == i] for i in range(len(run.steps)))
-        if len(inside)
-    }
-    return ", the first op of its step" if set(following.tolist()) <= firsts else ""
+    outer = _outermost(run)
+    in_step = outer[step_of(run)[outer] >= 0]
+    _, first = np.unique(step_of(run)[in_step], return_index=True)
+    return ", the first op of its step" if np.isin(following, in_step[first]).all() else ""
 
 
 @lru_cache(maxsize=2)
 def _outermost(run: Run) -> Ints:
-    """Ops, calls and Python frames of the launching threads that lie in no other, annotations aside."""
+    """Ops, calls and Python frames of the launching threads that lie in no other, annotations aside; by their start."""
     host = run.host
     seen = np.flatnonzero(on_launching_threads(run) & (host.kind != Kind.ANNOTATION))
     inside = host.parent[seen]
-    outermost: Ints = seen[(inside == ROOT) | (host.kind[inside] == Kind.ANNOTATION)]
-    return outermost
+    outermost = seen[(inside == ROOT) | (host.kind[inside] == Kind.ANNOTATION)]
+    by_start: Ints = outermost[np.argsort(host.start_ns[outermost], kind="stable")]
+    return by_start

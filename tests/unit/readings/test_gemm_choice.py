@@ -68,6 +68,13 @@ def test_a_helpers_time_counts_with_its_product(recorded: Callable[[str], Run]) 
     assert {other["helper_ns"] for other in others} == {0}
 
 
+def test_helpers_in_a_graph_count_too(recorded: Callable[[str], Run]) -> None:
+    """The split-K product of a replayed MLP takes 6.02 µs with its reduction; the other two have none."""
+    rows = _answer(recorded("mlp_1x1x768x3072_cudagraph")).evidence
+    assert [row["helper_ns"] > 0 for row in rows] == [False, False, True]
+    assert [round(row["mean_ns"] / 1_000, 2) for row in rows] == [3.18, 3.22, 6.02]
+
+
 def test_the_table_counts_kernels_beside_their_flops() -> None:
     """FLOPs are one kernel's and time is the step's, so how many there are stands between them."""
     headers = [column.header for column in _answer(_two_products()).columns]

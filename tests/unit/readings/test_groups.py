@@ -42,6 +42,12 @@ def test_unlike_steps_are_grouped_by_call() -> None:
     assert found[1].count == 1
 
 
+def test_what_most_steps_lack_is_counted_as_a_part() -> None:
+    """A kernel of one step in three runs 1/3 times a step; what one step lacks still runs as often as in the others."""
+    found = groups(_steps([("rare", 10), ("a", 20)], [("a", 20), ("b", 5)], [("a", 20), ("b", 5)]))
+    assert [(group.name, round(group.count, 3)) for group in found] == [("rare", 0.333), ("a", 1), ("b", 1)]
+
+
 def test_every_kernel_is_in_one_group(recorded: Callable[[str], Run]) -> None:
     """Groups of a large and uneven trace hold each of its 1879 kernels once."""
     every = [kernel for group in groups(recorded("mlp_recompiles")) for kernel in group.activities]

@@ -145,6 +145,20 @@ def test_silence_at_either_end_of_the_steps() -> None:
     )
 
 
+def test_silence_between_the_ops_of_a_step() -> None:
+    """Each of two steps sleeps 3 ms before its second op, and nobody looks at what comes before the first step."""
+    built = TraceBuilder().op("aten::early", -9_000, 10)
+    for i in range(2):
+        at = 4_000 * i
+        built.step(i, at, 4_000).op("aten::a", at, 100).kernel("a", at + 60, 40, launch=(at + 10, 5))
+        built.op("aten::b", at + 3_100, 900).kernel("b", at + 3_160, 40, launch=(at + 3_110, 5))
+    answer = idle.answer(built.run())
+    assert answer is not None
+    assert answer.advice is not None
+    assert answer.advice.text.startswith("The host records nothing for 3.00 ms a step before `aten::b`: ")
+    assert answer.advice.saves_ns == 3_000_000
+
+
 def test_silence_after_the_last_op_is_told() -> None:
     """One launch, then 4 ms without an op: that comes after the last op, and stacks are the advice."""
     built = TraceBuilder().step(1, 0, 4_100).op("aten::a", 0, 100).kernel("a", 60, 40, launch=(10, 5))
