@@ -9,6 +9,7 @@ the profiler, that time decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -276,6 +277,7 @@ def _window_without_profiler(run: Run, whole: Shares) -> float:
     return unseen + (whole.window_ns - unseen) / (STACKS_SLOWDOWN if _with_stacks(run) else PROFILER_SLOWDOWN)
 
 
+@lru_cache(maxsize=2)
 def _unseen_ns(run: Run) -> int:
     """How long the GPU waits for a host that records nothing, from the first activity of the steps to the last."""
     every = np.concatenate(periods(run))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -24,14 +25,21 @@ def helpers(run: Run) -> Mapping[int, tuple[int, ...]]:
     A helper belongs to the last GEMM before it on its stream that its own op, or its own graph launch, asked for; to
     the next one where there is none before it.
     """
-    activities = run.activities
-    products = np.flatnonzero(of_class(run, "gemm"))
+    together: defaultdict[tuple[bool, int, int], list[int]] = defaultdict(list)
+    for product in np.flatnonzero(of_class(run, "gemm")).tolist():
+        together[_place(run, product)].append(product)
     found: defaultdict[int, list[int]] = defaultdict(list)
     for helper in np.flatnonzero(of_class(run, "gemm-helper")).tolist():
-        asked = activities.launch if activities.in_graph[helper] else activities.op
-        if asked[helper] == ROOT:
-            continue
-        same = products[(asked[products] == asked[helper]) & (activities.stream[products] == activities.stream[helper])]
-        if len(same):
-            found[int(same[max(np.searchsorted(same, helper) - 1, 0)])].append(helper)
+        place = _place(run, helper)
+        beside = together.get(place) if place[1] != ROOT else None
+        if beside:
+            found[beside[max(bisect(beside, helper) - 1, 0)]].append(helper)
     return {product: tuple(some) for product, some in found.items()}
+
+
+def _place(run: Run, kernel: int) -> tuple[bool, int, int]:
+    """What asked for a kernel, a graph's launch or an op, and its stream."""
+    activities = run.activities
+    in_graph = bool(activities.in_graph[kernel])
+    asked = activities.launch if in_graph else activities.op
+    return in_graph, int(asked[kernel]), int(activities.stream[kernel])
