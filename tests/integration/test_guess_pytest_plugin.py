@@ -32,7 +32,7 @@ x = torch.ones(2, 4)
 
 def _run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(HEAD + body)
-    return pytester.runpytest("-p", "foretrace.pytest_plugin", "-p", "no:cacheprovider", *options)
+    return pytester.runpytest("-p", "no:cacheprovider", *options)
 
 
 def test_expectations_hold(pytester: pytest.Pytester) -> None:

@@ -80,6 +80,24 @@ def liger(
     return _with_hub_layer(model) or _with_installed_kernel(model), arguments
 
 
+def fused(
+    *, batch: int = 64, seq: int = 128, dim: int = 768, hidden: int = 3072, device: str = "cpu"
+) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """The same MLP as foretrace's fused layer: gate, up, activation and product are one kernel.
+
+    Raises:
+        MissingDependencyError: There is no GPU to run it: elsewhere the layer is plain PyTorch, which eager shows.
+    """
+    if device == "cpu":
+        raise MissingDependencyError("foretrace's fused kernels are written in Triton", hint="they need a GPU")
+    from foretrace.fused import GeGLUMLP  # noqa: PLC0415 - imports Triton
+
+    model, arguments = geglu(batch=batch, seq=seq, dim=dim, hidden=hidden, device=device)
+    layer = GeGLUMLP(dim, hidden, approximate="tanh", device=device, dtype=arguments[0].dtype)
+    layer.load_state_dict(model.state_dict())
+    return layer, arguments
+
+
 def _with_hub_layer(model: GeGLU) -> nn.Module | None:
     """``model`` with the Hub's forward, or ``None`` where it cannot be had (no package, no network, no such layer)."""
     try:

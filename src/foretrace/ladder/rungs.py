@@ -117,6 +117,20 @@ RUNGS: tuple[Rung, ...] = (
         ),
         since="mlp_eager",
     ),
+    Rung(
+        "mlp_fused",
+        "mlp",
+        "GeGLU MLP, fused into the GEMM (foretrace)",
+        "MLP fused",
+        "fused",
+        "eager",
+        "mlp_64x128x768x3072_fused.json.gz",
+        (
+            claims.kernels(gemm=2),
+            claims.no_compiler(),
+        ),
+        since="mlp_eager",
+    ),
 )
 
 
