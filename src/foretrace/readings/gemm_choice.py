@@ -186,7 +186,7 @@ def _compared(run: Run, one: Product, other: Product) -> str:
     same_rate = f", both at about {flop_rate(_speed(fast), 1e9)}" if _speed(fast) else ""
     faster = f", at a rate {percent(gain, 1)} higher" if gain >= EVEN else same_rate
     every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
-    reasons = [reason for reason in every if reason] or _other_reason(one, other)
+    reasons = [reason for reason in every if reason] or _other_reason(run, one, other)
     why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."
     if _written(slow) == _written(fast):
         return f"Same product, two kernels: {_told(slow)}, elsewhere {_tile(fast)}{faster}.{why}"
@@ -245,13 +245,28 @@ def _helpers_ns(run: Run, p: Product) -> float:
     return spent * p.line.mean_ns / p.line.total_ns if p.line.total_ns else 0.0
 
 
-def _other_reason(one: Product, other: Product) -> list[str]:
+def _other_reason(run: Run, one: Product, other: Product) -> list[str]:
     if all(p.line.identity.family == "inductor" for p in (one, other)):
         return ["Inductor's autotuner timed its candidates for each and kept these."]
+    differently = "Their operands lie differently in memory"
     layouts = [p.line.identity.layout for p in (one, other)]
-    if None in layouts or layouts[0] == layouts[1]:
+    if None not in layouts and layouts[0] != layouts[1]:
+        return [f"{differently} (layouts {layouts[0]} and {layouts[1]})."]
+    strides = [_strides(run, p) for p in (one, other)]
+    if None in strides or strides[0] == strides[1] or _written(one) != _written(other):
         return []
-    return [f"Their operands lie differently in memory (layouts {layouts[0]} and {layouts[1]})."]
+    return [f"{differently} (strides {strides[0]} and {strides[1]})."]
+
+
+def _strides(run: Run, p: Product) -> str | None:
+    """``[1024, 1]×[1, 1024]``: the recorded strides of both operands."""
+    operands, recorded = (
+        _OPERANDS.get(p.line.op or ""),
+        run.op_argument(run.activities.op[p.line.activities[0]], "strides"),
+    )
+    if operands is None or not isinstance(recorded, list) or len(recorded) <= operands[1]:
+        return None
+    return f"{recorded[operands[0]]}×{recorded[operands[1]]}"
 
 
 def _filled(tiles: int, sms: int) -> float:

@@ -90,12 +90,19 @@ def test_one_product_by_two_kernels_says_what_differs(recorded: Callable[[str], 
     assert alike.endswith("Why the library chose so is not in the trace.")
 
 
-def _two_products() -> Run:
-    """One product twice, by kernels that differ in their tile alone, each as fast."""
+def test_strides_tell_what_the_names_do_not() -> None:
+    """The second product's right operand is stored transposed, and its kernel's name has the same layout."""
+    sentence = _answer(_two_products([[1024, 1], [4096, 1]], [[1024, 1], [1, 1024]])).sentence
+    assert sentence.endswith("(strides [1024, 1]×[4096, 1] and [1024, 1]×[1, 1024]).")
+
+
+def _two_products(*strides: list[list[int]]) -> Run:
+    """One product twice, by kernels that differ in their tile alone, each as fast; with the strides of each."""
     built = TraceBuilder(device="Some GPU")
     for i, name in enumerate((GEMM, GEMM.replace("256x128", "128x256"))):
         at = 100 * i
-        built.op("aten::mm", at, 50, dims=[[4096, 1024], [1024, 4096]], types=[BF16, BF16])
+        lying = {"Input Strides": strides[i]} if strides else {}
+        built.op("aten::mm", at, 50, dims=[[4096, 1024], [1024, 4096]], types=[BF16, BF16], **lying)
         built.kernel(name, at + 20, 30, launch=(at + 5, 5))
     return built.run()
 
