@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# pytester forgets what is first imported inside it, and torch allows its operators to be registered once
+import torch._inductor.compile_fx  # noqa: F401
+
 import foretrace.guess.plan
-import foretrace.verdict.observed  # noqa: F401 - pytester forgets what is first imported inside it; torch allows it once
+import foretrace.verdict.observed  # noqa: F401
 
 if TYPE_CHECKING:
     from pathlib import Path
