@@ -29,9 +29,7 @@ def main() -> None:
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(page))
     title = "foretrace read mlp_eager.json.gz"
-    plain = re.sub(
-        r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL
-    )  # no fonts from afar
+    plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)  # no fonts from afar
     picture = console.export_svg(title=title, code_format=plain)
     (ROOT / "docs/images/read.svg").write_text(picture, encoding="utf-8")
 
