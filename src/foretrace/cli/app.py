@@ -34,6 +34,8 @@ COMMANDS = (
     ("guess", "foretrace.cli.guess:guess", "Predict the kernels of a module without a GPU."),
     ("check", "foretrace.cli.check:check", "Hold a guess against a trace; exit with 1 when it is broken."),
     ("kernel", "foretrace.cli.kernel:kernel", "Say what the name of a GPU kernel says."),
+    ("fuse", "foretrace.cli.fuse:fuse", "Say which modules the fused layers can replace, and what that buys."),
+    ("tune", "foretrace.cli.tune:tune", "Measure the fused layers' paths on this GPU, into a table of your own."),
     ("explain", "foretrace.cli.explain:explain", "Explain a term: epilogue, split-K, guard, roofline…"),
     ("devices", "foretrace.cli.devices:devices", "List the ceilings of known devices, with their sources."),
 )

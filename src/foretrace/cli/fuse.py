@@ -1,0 +1,99 @@
+"""``foretrace fuse``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from foretrace.cli.output import STDOUT, Output
+from foretrace.cli.progress import working
+from foretrace.diff import diff
+from foretrace.diff.statistics import FEWEST_STEPS
+from foretrace.errors import InputError
+from foretrace.report.fuse import Fuse, Measured, fuse_document
+from foretrace.report.variants import variants
+from foretrace.run import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from foretrace.capture import Target
+
+_AFTER = "fused"
+
+
+def fuse(
+    target: str,
+    *arguments: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    check: bool = False,
+    measure: bool = False,
+    grad: bool = False,
+    traces: Annotated[Path, Parameter(name="--out")] = Path("traces"),
+    out: Output = STDOUT,
+) -> int:
+    """Say which modules the fused layers can replace, whether results agree, and what that buys.
+
+    TARGET is `path/to/file.py:factory` or `package.module:factory`, as for `profile`; what follows `--` are the
+    factory's keyword arguments. Gated MLPs are found by what they compute; one that cannot be served is refused in
+    words. The path is the one that the measured table picks for the rows that the target's own arguments bring.
+
+    Args:
+        target: What to look through.
+        arguments: Arguments of the factory, after `--`.
+        check: Compare the swapped model's results with the original's; exit with 1 when they are further apart than
+            rounding explains.
+        measure: Profile the original and the swapped model, and say what changed.
+        grad: Pick the paths of a training step, and let autograd record the forward that is measured.
+        traces: Folder for the traces of `--measure`.
+        out: How and where to show it.
+    """
+    out.check()
+    from foretrace.cli import swap  # noqa: PLC0415 - imports torch
+
+    found = swap.find_target(target, arguments)
+    with working() as progress:
+        progress("looking for gated MLPs", 0, 0)
+        workload = swap.build(found)
+        record = Fuse(target, arguments, swap.device_name(workload), swap.gated_mlps(workload, training=grad))
+        checked = measured = None
+        if check and record.replaceable:
+            progress("checking", 0, 0)
+            checked = swap.check(workload)
+        del workload
+        if measure and record.replaceable:
+            measured = _measured(found, traces, progress, grad=grad, force=out.force)
+    record = replace(record, check=checked, measured=measured)
+    out.emit(lambda: fuse_document(record), record.to_json)
+    if (check or measure) and not record.replaceable:
+        raise InputError(
+            f"nothing was swapped, so nothing could be {'checked' if check else 'measured'}",
+            hint="the report says why" if record.modules else "give a target with a gated MLP",
+        )
+    return int(checked is not None and not checked.held)
+
+
+def _measured(
+    target: Target, traces: Path, progress: Callable[[str, int, int], None], *, grad: bool, force: bool
+) -> Measured:
+    from foretrace import capture  # noqa: PLC0415 - imports torch
+    from foretrace.cli.swap import swapped  # noqa: PLC0415 - as above
+
+    capture.register_variant(_AFTER, lambda call, _args, _kwargs: swapped(call))
+    captured = capture.capture_target(
+        target,
+        variants=("eager", _AFTER),
+        out=traces,
+        schedule=capture.Schedule(active=FEWEST_STEPS),
+        grad=grad,
+        force=force,
+        progress=progress,
+    )
+    for one in captured:
+        if one.error is not None:
+            raise one.error
+    before, after = (read(str(one.files.trace)) for one in captured)
+    rows = variants([("eager", before), (_AFTER, after)])
+    return Measured(rows[0], rows[1], diff(before, after))

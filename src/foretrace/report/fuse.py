@@ -1,0 +1,298 @@
+"""The record of ``foretrace fuse``: every gated MLP, what becomes of it, and what swapping changes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from foretrace.readings import Column
+from foretrace.report.diff import diff_document
+from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
+from foretrace.units import duration, percent, plural, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from foretrace.diff import Diff
+    from foretrace.report.document import Block
+    from foretrace.report.variants import Variant
+
+SCHEMA = "foretrace.fuse/1"
+_MOST_ROWS = 40
+_WITHIN_NOISE = 0.02
+"""Two timings of one step differ by about this much."""
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_PLAIN = "plain"
+
+_MODULES = (
+    Column("module", "module"),
+    Column("count", "times", "count"),
+    Column("what", "is"),
+    Column("rows", "rows", "count"),
+    Column("path", "path"),
+    Column("why", "why"),
+)
+_ERRORS = (Column("what", ""), Column("max_abs", "max abs"), Column("relative", "relative"))
+_TIMES = (
+    Column("variant", "variant"),
+    Column("kernels", "kernels", "count"),
+    Column("gpu_ns", "GPU µs", "ns"),
+    Column("device_ns", "bare GPU µs", "ns"),
+    Column("wall_ns", "bare wall µs", "ns"),
+    Column("peak_memory_bytes", "peak memory", "bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A number of rows with which the workload calls a module, the path that they take, and why."""
+
+    rows: int
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One module that looks like a gated MLP.
+
+    Attributes:
+        name: Its name in the model; empty for the model itself.
+        was: Its class.
+        activation, dim, hidden: What it computes; ``None`` where it is refused.
+        refused: Why the fused layers cannot serve it; ``None`` where they can.
+        calls: Every different number of rows that the workload gives it; none where it is refused or not called.
+    """
+
+    name: str
+    was: str
+    activation: str | None = None
+    dim: int | None = None
+    hidden: int | None = None
+    refused: str | None = None
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Largest |a − b| over all results, and ‖a − b‖ ÷ ‖b‖."""
+
+    max_abs: float
+    relative: float
+
+    def within(self, limit: Error) -> bool:
+        """Whether neither is above ``limit``'s; not a number is beyond any."""
+        return self.max_abs <= limit.max_abs and self.relative <= limit.relative
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The swapped model's results on the target's own arguments.
+
+    Attributes:
+        reference: Precision of the reference: ``fp32`` or ``fp64``.
+        swapped: Swapped against the original.
+        tolerance: What that may be at most.
+        original_own, swapped_own: Each against the original in the reference's precision.
+    """
+
+    reference: str
+    swapped: Error
+    tolerance: Error
+    original_own: Error
+    swapped_own: Error
+
+    @property
+    def held(self) -> bool:
+        """Whether the swapped model agrees with the original."""
+        return self.swapped.within(self.tolerance)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if self.swapped.max_abs == 0:
+            return "The swapped model gives the original's results to the bit."
+        word = "inside" if self.held else "beyond"
+        which = "" if self.held or self.swapped.relative > self.tolerance.relative else " of single elements"
+        return (
+            f"The swapped model's results are {_error(self.swapped.relative)} from the original's, {word} the "
+            f"tolerance{which}; the original's own error against {self.reference} is "
+            f"{_error(self.original_own.relative)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One step of the original and of the swapped model, and what foretrace says between their traces."""
+
+    before: Variant
+    after: Variant
+    diff: Diff
+
+    @property
+    def noise(self) -> float:
+        """How far the timings of one side scatter, as a share: the larger of the two, 2 % at least."""
+        return max(_WITHIN_NOISE, self.before.spread or 0.0, self.after.spread or 0.0)
+
+    @property
+    def sentence(self) -> str:
+        """What the swap does to a step without the profiler."""
+        for what, key in (("of GPU time", "device_ns"), ("of wall time", "wall_ns")):
+            before, after = getattr(self.before, key), getattr(self.after, key)
+            if before and after is not None:
+                change = (after - before) / before
+                text = f"Without the profiler a step takes {duration(before)} → {duration(after)} {what}"
+                if abs(change) <= self.noise:
+                    return f"{text}: no difference beyond the {percent(self.noise, 1)} by which timings scatter."
+                return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)})."
+        return "A step was not timed without the profiler."
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """What the fused layers can do for one target.
+
+    Attributes:
+        target: As it was asked for.
+        arguments: Of its factory.
+        device: The device that works, as its maker names it; ``None`` for the CPU.
+        modules: Every gated MLP, in the model's order.
+        check: How well results agree, where that was asked for.
+        measured: What it buys, where that was asked for.
+    """
+
+    target: str
+    arguments: tuple[str, ...]
+    device: str | None
+    modules: tuple[Module, ...]
+    check: Check | None = None
+    measured: Measured | None = None
+
+    @property
+    def replaceable(self) -> tuple[Module, ...]:
+        """The modules that the fused layers serve."""
+        return tuple(module for module in self.modules if module.refused is None)
+
+    @property
+    def sentence(self) -> str:
+        """How many can be replaced, and what then runs."""
+        if not self.modules:
+            return f"`{self.target}` has no gated MLP for the fused layers to replace."
+        some = f"{len(self.replaceable)} of {plural(len(self.modules), 'gated MLP')} can be replaced"
+        return f"{some}; {self._then()}."
+
+    def _then(self) -> str:
+        if not self.replaceable:
+            return "the table says what stands in the way"
+        paths = dict.fromkeys(call.path for module in self.replaceable for call in module.calls)
+        if not paths:
+            return "these arguments call none of them"
+        if set(paths) == {_PLAIN}:
+            where = "the kernels need a CUDA GPU" if self.device is None else "no kernel serves them as they are"
+            return f"here they run plain PyTorch: {where}"
+        named = " and ".join(f"`{path}`" for path in paths)
+        return f"with these arguments they take the {named} path{'s' if len(paths) > 1 else ''}"
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The record as JSON."""
+        check, measured = self.check, self.measured
+        return {
+            "schema": SCHEMA,
+            "sentence": self.sentence,
+            "target": self.target,
+            "arguments": self.arguments,
+            "device": self.device,
+            "modules": [asdict(module) for module in self.modules],
+            "check": check and {"held": check.held, "sentence": check.sentence, **asdict(check)},
+            "measured": measured
+            and {
+                "sentence": measured.sentence,
+                "before": measured.before,
+                "after": measured.after,
+                "diff": measured.diff,
+            },
+        }
+
+
+def fuse_document(found: Fuse) -> Document:
+    """What a person is shown."""
+    blocks: list[Block] = [Headline(f"{found.device or 'CPU'} · {found.target}"), Sentence(found.sentence)]
+    if found.modules:
+        blocks.append(_modules(found.modules))
+    if found.check is not None:
+        blocks += [Title("Numerics"), Sentence(found.check.sentence), _errors(found.check)]
+    if found.measured is not None:
+        blocks += _measured(found)
+    if found.replaceable:
+        blocks.append(Listing("Next", tuple(_next(found))))
+    return Document(tuple(blocks))
+
+
+def _modules(modules: Sequence[Module]) -> Table:
+    """Equal modules of many layers in one row; a row for each number of rows."""
+    alike: dict[tuple[object, ...], list[Module]] = {}
+    for module in modules:
+        key = (_NUMBER.sub("*", module.name), module.was, module.activation, module.dim, module.hidden)
+        alike.setdefault((*key, module.refused, module.calls), []).append(module)
+    rows = [row for some in alike.values() for row in _rows(some)]
+    rest = len(rows) - _MOST_ROWS
+    more = f"and {plural(rest, 'other row')}; --format json has all" if rest > 0 else None
+    return Table(_MODULES, rows[:_MOST_ROWS], more=more, folds=True)
+
+
+def _rows(some: Sequence[Module]) -> list[dict[str, Any]]:
+    first = some[0]
+    name = first.name if len(some) == 1 else _NUMBER.sub("*", first.name)
+    sizes = f"{first.dim:,} → {first.hidden:,}" if first.dim is not None and first.hidden is not None else None
+    row: dict[str, Any] = {
+        "module": name or "the model itself",
+        "count": len(some) if len(some) > 1 else None,
+        "what": ", ".join(part for part in (first.was, first.activation, sizes) if part),
+    }
+    if first.refused is not None:
+        return [{**row, "path": "refused", "why": first.refused}]
+    if not first.calls:
+        return [{**row, "why": "not called with these arguments"}]
+    return [{**row, **asdict(call)} for call in first.calls]
+
+
+def _errors(check: Check) -> Table:
+    rows = (
+        ("swapped against the original", check.swapped),
+        ("  at most", check.tolerance),
+        (f"original against {check.reference}", check.original_own),
+        (f"swapped against {check.reference}", check.swapped_own),
+    )
+    return Table(_ERRORS, [{"what": w, "max_abs": _error(e.max_abs), "relative": _error(e.relative)} for w, e in rows])
+
+
+def _error(value: float) -> str:
+    """``0.0039``; exponents below a thousandth: errors span many powers of ten."""
+    return f"{value:.1e}" if value and abs(value) < 1e-3 else significant(value, 2)  # noqa: PLR2004 - as said
+
+
+def _measured(found: Fuse) -> list[Block]:
+    assert found.measured is not None
+    one = found.measured
+    blocks: list[Block] = [Title("Before and after"), Sentence(one.sentence)]
+    if found.device is None:
+        text = "The fused paths need a CUDA GPU: on this CPU the swapped model runs the plain path, so it cannot gain."
+        blocks.append(Note(text))
+    blocks.append(Table(_TIMES, [asdict(one.before), asdict(one.after)]))
+    return [*blocks, *diff_document(one.diff).blocks]
+
+
+def _next(found: Fuse) -> list[Item]:
+    command = f"foretrace fuse {found.target}"
+    arguments = f" -- {shlex.join(found.arguments)}" if found.arguments else ""
+    items = [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
+    if found.check is None:
+        items.append(Item("see that results agree", f"{command} --check{arguments}"))
+    if found.measured is None and found.device is not None:
+        items.append(Item("measure what it buys", f"{command} --measure{arguments}"))
+    if found.measured is not None:
+        sides = (found.measured.diff.before, found.measured.diff.after)
+        items += [Item(f"read {side.label}", f"foretrace read {side.path}") for side in sides]
+    return items
