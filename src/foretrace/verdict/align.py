@@ -30,6 +30,13 @@ class Match:
 
 
 _ONLY_CLASS, _CLASS, _OP, _SHAPES, _MODULE = 1, 4, 3, 3, 2
+_SPELLINGS: tuple[set[str], ...] = ({"relu", "clamp_min"},)
+"""An op and the one that it dispatches to in some versions of PyTorch (2.11 runs ``relu`` as ``clamp_min``)."""
+_PARTS = {
+    "_fused_rms_norm": frozenset({"_to_copy", "add", "mean", "mul", "pow", "rsqrt"}),
+    "prepare_softmax_online": frozenset({"amax", "exp", "sub", "sum"}),
+}
+"""What Inductor of one version lists whole (2.11) and of another in its parts (2.13)."""
 _TEMPLATES = frozenset({"gemm", "conv", "attention"})
 _MOST_CELLS = 4_000_000
 """Above this many comparisons (2,000 × 2,000 kernels, a few seconds) kernels are paired in the order of their class."""
@@ -79,12 +86,14 @@ def classes_agree(guess: GuessedKernel, seen: Seen) -> bool:
 def ops_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
     """Whether both name one op, or one set of fused ops; ``None`` when one of them does not say."""
     if guess.fused_ops and seen.identity.fused_ops:
-        return _working(guess.fused_ops) == _working(seen.identity.fused_ops)
+        return _same_work(_working(guess.fused_ops), _working(seen.identity.fused_ops))
     if guess.op is None or seen.op is None or guess.fused_ops:
         return None
     if seen.identity.fused_ops:  # a template lists the GEMM that it stands for
         return guess.op_class in _TEMPLATES and base(guess.op) in map(base, seen.identity.fused_ops)
-    return base(guess.op) == base(seen.op) if "::" in seen.op else None
+    if "::" not in seen.op:
+        return None
+    return base(guess.op) == base(seen.op) or {base(guess.op), base(seen.op)} in _SPELLINGS
 
 
 def shapes_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
@@ -109,6 +118,14 @@ def base(op: str) -> str:
 def _working(ops: Sequence[str]) -> frozenset[str]:
     """Ops of a fused kernel that compute: versions of PyTorch differ in which views they list."""
     return frozenset(base(op) for op in ops if not launches_nothing(f"aten::{op}"))
+
+
+def _same_work(guessed: frozenset[str], ran: frozenset[str]) -> bool:
+    """Whether two sets of fused ops are one, spelled by two versions of PyTorch."""
+    for whole, parts in _PARTS.items():
+        if (whole in guessed) != (whole in ran):
+            guessed, ran = guessed - parts - {whole}, ran - parts - {whole}
+    return guessed == ran
 
 
 def _score(guess: GuessedKernel, seen: Seen) -> int:

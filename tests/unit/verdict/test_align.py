@@ -87,6 +87,23 @@ def test_fused_ops_agree_as_sets_without_views() -> None:
     assert ops_agree(one, other) is False
 
 
+def test_versions_of_inductor_spell_one_kernel_differently() -> None:
+    """A norm listed whole or in its parts is one norm; a kernel with other work beside it is another."""
+    parts = GuessedKernel(op_class="reduction", fused_ops=("_to_copy", "add", "mean", "mul", "pow", "rsqrt", "silu"))
+    assert ops_agree(parts, seen("triton", "reduction", name="triton_per_fused__fused_rms_norm_silu_0"))
+    assert ops_agree(parts, seen("triton", "reduction", name="triton_per_fused__fused_rms_norm_tanh_0")) is False
+    softmax = GuessedKernel(op_class="softmax", fused_ops=("_softmax",))
+    assert ops_agree(
+        softmax, seen("triton", "softmax", name="triton_per_fused__softmax_exp_prepare_softmax_online_sub_0")
+    )
+
+
+def test_relu_may_run_as_clamp_min() -> None:
+    """Eager ``relu`` dispatches to ``clamp_min`` in some versions; another op is another op."""
+    assert ops_agree(guess("relu", "pointwise"), seen("aten::clamp_min", "pointwise"))
+    assert ops_agree(guess("relu", "pointwise"), seen("aten::clamp_max", "pointwise")) is False
+
+
 def test_a_template_stands_for_its_gemm() -> None:
     """A Triton template lists the op that it replaces."""
     ran = seen("triton", "gemm", name="triton_tem_fused_mm_t_view_0")
