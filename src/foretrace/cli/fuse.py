@@ -51,7 +51,7 @@ def fuse(
         out: How and where to show it.
     """
     out.check()
-    from foretrace.cli import swap  # noqa: PLC0415 - imports torch
+    from foretrace.cli import swap, swap_check  # noqa: PLC0415 - imports torch
 
     found = swap.find_target(target, arguments)
     with working() as progress:
@@ -61,7 +61,7 @@ def fuse(
         checked = measured = None
         if check and record.replaceable:
             progress("checking", 0, 0)
-            checked = swap.check(workload)
+            checked = swap_check.check(workload)
         del workload
         if measure and record.replaceable:
             measured = _measured(found, traces, progress, grad=grad, force=out.force)

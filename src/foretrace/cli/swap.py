@@ -1,12 +1,12 @@
-"""A workload and the fused layers: what they find in it, how to call it with them, and whether results agree."""
+"""A workload and the fused layers: what they find in it, and how it is called with them."""
 
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from foretrace import fused
 from foretrace.capture import Script, Target, Workload, accelerator, numerics, parse_target
@@ -14,19 +14,14 @@ from foretrace.capture.target import in_one_line
 from foretrace.errors import ForetraceError, InputError
 from foretrace.fused import plan
 from foretrace.fused.paths import Weights
-from foretrace.report.fuse import Call, Check, Error, Module
+from foretrace.report.fuse import Call, Module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from foretrace.fused.identify import Roles
 
-_SEED = 0
-_COULD_NOT_RUN = "the check could not run: "
-# two models that are equally far from the exact result are at most twice that far from each other
-_RELATIVE_FACTOR = 2.0
-# single elements scatter: the largest error of one model may also be twice the other's
-_MAX_FACTOR = 2 * _RELATIVE_FACTOR
+SEED = 0
 
 
 def find_target(text: str, arguments: Sequence[str]) -> Target:
@@ -43,14 +38,16 @@ def find_target(text: str, arguments: Sequence[str]) -> Target:
 
 def build(target: Target) -> Workload:
     """A workload of ``target``, always from the same seed."""
-    torch.manual_seed(_SEED)
+    torch.manual_seed(SEED)
     return target.build()
 
 
 def device_name(workload: Workload) -> str | None:
-    """The device that works on it, as its maker names it; ``None`` for the CPU."""
+    """The device that works on it, as its maker or PyTorch names it; ``None`` for the CPU."""
     device = accelerator.find_device(owner(workload), workload.args, dict(workload.kwargs))
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return None if device.type == "cpu" else device.type
 
 
 def owner(workload: Workload) -> torch.nn.Module:
@@ -69,10 +66,17 @@ def owner(workload: Workload) -> torch.nn.Module:
 
 
 def swapped(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call`` with the gated MLPs of its module replaced, in place."""
-    model = getattr(call, "__self__", None)
+    """``call`` with the gated MLPs of its module replaced, in place.
+
+    Raises:
+        InputError: It is a method of a gated MLP that the fused layer does not have.
+    """
+    model, method = getattr(call, "__self__", None), getattr(call, "__name__", "")
     if model is not None:
-        return getattr(fused.replace(model).model, call.__name__)  # type: ignore[no-any-return] # a method like `call`
+        swap = fused.replace(model).model
+        if not hasattr(swap, method):
+            raise InputError(f"`{method}` is lost: its module is a gated MLP that is replaced as a whole")
+        return getattr(swap, method)  # type: ignore[no-any-return] # a method like `call`
     assert isinstance(call, torch.nn.Module)
     return fused.replace(call).model
 
@@ -127,74 +131,34 @@ def _rows(workload: Workload, modules: Mapping[str, torch.nn.Module]) -> dict[st
     """How many rows each module is called with, each number once, in the order of the calls."""
     seen: dict[str, dict[int, None]] = {name: {} for name in modules}
 
-    def watch(name: str) -> Callable[..., None]:
-        def look(_module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            x = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)), None)
-            if x is not None and x.ndim:
-                seen[name][x.shape[:-1].numel()] = None
+    def look(name: str, x: torch.Tensor) -> None:
+        seen[name][x.shape[:-1].numel()] = None
 
-        return look
-
-    hooks = [m.register_forward_pre_hook(watch(name), with_kwargs=True) for name, m in modules.items()]
-    try:
-        _call(workload.call, workload)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    watch(workload, modules, look)
     return seen
 
 
-def check(workload: Workload) -> Check:
-    """Compare the results of ``workload`` before and after its gated MLPs are replaced, which happens here.
+def watch(
+    workload: Workload, modules: Mapping[str, torch.nn.Module], look: Callable[[str, torch.Tensor], None]
+) -> None:
+    """Call ``workload`` once and show what each of ``modules`` is called with."""
 
-    The tolerance is derived from the original's own error, which is measured against the same weights and arguments in
-    fp32 (in fp64 where the weights are not all of 16 bits): two models that are equally far from the exact result are
-    at most twice that far from each other. The original's error counts as one rounding of its widest dtype at least.
+    def before(name: str, _module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)), None)
+        if x is not None and x.ndim:
+            look(name, x)
 
-    Raises:
-        InputError: Nothing can be compared: no floating-point results, results that are not finite or not the same
-            in two calls, or a model that does not run in the reference's precision.
-    """
-    model = owner(workload)
-    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    dtype = torch.float32 if dtypes <= {torch.bfloat16, torch.float16} else torch.float64
-    original = _call(workload.call, workload)
-    # the results are compared in fp32: one rounding of that at least
-    unit = max(torch.finfo(one).eps / 2 for one in (*dtypes, torch.float32))
-    _see_that_it_repeats(workload, original, unit)
-    reference = _reference(workload, dtype)
-    found = _call(swapped(workload.call), workload)
-    own = _error(original, reference)
-    largest = max(float(result.abs().max()) for result in original if result.numel())
-    tolerance = Error(_MAX_FACTOR * max(own.max_abs, unit * largest), _RELATIVE_FACTOR * max(own.relative, unit))
-    name = "fp32" if dtype == torch.float32 else "fp64"
-    return Check(name, _error(found, original), tolerance, own, _error(found, reference))
-
-
-def _see_that_it_repeats(workload: Workload, original: tuple[torch.Tensor, ...], unit: float) -> None:
-    if not any(result.numel() for result in original):
-        raise InputError(f"{_COULD_NOT_RUN}the target returns no floating-point results")
-    if not all(bool(result.isfinite().all()) for result in original):
-        raise InputError(f"{_COULD_NOT_RUN}the original's own results are not all finite")
-    # half of the digits: atomics move the last ones, dropout the first
-    if _error(_call(workload.call, workload, seed=_SEED + 1), original).relative > unit**0.5:
-        raise InputError(f"{_COULD_NOT_RUN}the original gives other results in each call", hint="call `model.eval()`")
-
-
-def _reference(workload: Workload, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    def cast(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
+    hooks = [m.register_forward_pre_hook(partial(before, name), with_kwargs=True) for name, m in modules.items()]
     try:
-        exact = copy.deepcopy(workload)
-        owner(exact).to(dtype)
-        args, kwargs = pytree.tree_map_only(torch.Tensor, cast, (exact.args, dict(exact.kwargs)))
-        return _call(exact.call, Workload(exact.call, args, kwargs))
-    except Exception as error:
-        raise InputError(f"{_COULD_NOT_RUN}no copy of the model runs in {dtype} ({in_one_line(error)})") from error
+        results(workload.call, workload)
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
-def _call(call: Callable[..., Any], workload: Workload, seed: int = _SEED) -> tuple[torch.Tensor, ...]:
+def results(
+    call: Callable[..., Any], workload: Workload, *, who: str = "the target's call", seed: int = SEED
+) -> tuple[torch.Tensor, ...]:
     """The floating-point results, in fp32 on the CPU; arguments that a call changes, such as caches, are copied."""
     torch.manual_seed(seed)
     try:
@@ -204,11 +168,4 @@ def _call(call: Callable[..., Any], workload: Workload, seed: int = _SEED) -> tu
     except ForetraceError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(f"the target's call failed: {in_one_line(error)}", hint="call it by itself to see") from error
-
-
-def _error(found: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> Error:
-    one = numerics.errors(found, expected)
-    if one is None:
-        raise InputError(f"{_COULD_NOT_RUN}two calls return results of different shapes")
-    return Error(one.max_abs_error, one.relative_error)
+        raise InputError(f"{who} failed: {in_one_line(error)}", hint="call it by itself to see where") from error

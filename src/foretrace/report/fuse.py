@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from dataclasses import asdict, dataclass
@@ -88,17 +89,17 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """The swapped model's results on the target's own arguments.
+class Comparison:
+    """Results of the swapped against those of the original.
 
     Attributes:
-        reference: Precision of the reference: ``fp32`` or ``fp64``.
-        swapped: Swapped against the original.
-        tolerance: What that may be at most.
-        original_own, swapped_own: Each against the original in the reference's precision.
+        name: The layer that is compared alone; empty for the whole model.
+        swapped: How far the swapped one's results are from the original's.
+        tolerance: How far they may be.
+        original_own, swapped_own: How far each is from the original in the reference's precision.
     """
 
-    reference: str
+    name: str
     swapped: Error
     tolerance: Error
     original_own: Error
@@ -106,21 +107,53 @@ class Check:
 
     @property
     def held(self) -> bool:
-        """Whether the swapped model agrees with the original."""
+        """Whether the two agree."""
         return self.swapped.within(self.tolerance)
+
+    @property
+    def strain(self) -> float:
+        """The larger share of the tolerance that is used; not a number is more than any."""
+        pairs = zip(asdict(self.swapped).values(), asdict(self.tolerance).values(), strict=True)
+        shares = [error / limit if limit else float(error > 0) for error, limit in pairs]
+        return math.inf if any(map(math.isnan, shares)) else max(shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The swapped model's results on the target's own arguments.
+
+    Attributes:
+        reference: Precision of the reference: ``fp32`` or ``fp64``.
+        whole: Of the whole model.
+        layers: Of each replaced layer alone, on what its first call brings.
+    """
+
+    reference: str
+    whole: Comparison
+    layers: tuple[Comparison, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the model and every layer agree with the original."""
+        return all(one.held for one in (self.whole, *self.layers))
+
+    @property
+    def worst(self) -> Comparison | None:
+        """The layer that comes closest to its tolerance, or goes furthest beyond."""
+        return max(self.layers, key=lambda layer: layer.strain, default=None)
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        if self.swapped.max_abs == 0:
+        if all(one.swapped == Error(0.0, 0.0) for one in (self.whole, *self.layers)):
             return "The swapped model gives the original's results to the bit."
-        word = "inside" if self.held else "beyond"
-        which = "" if self.held or self.swapped.relative > self.tolerance.relative else " of single elements"
-        return (
-            f"The swapped model's results are {_error(self.swapped.relative)} from the original's, {word} the "
-            f"tolerance{which}; the original's own error against {self.reference} is "
-            f"{_error(self.original_own.relative)}."
-        )
+        worst, error = self.worst, _error(self.whole.swapped.relative)
+        text = f"The swapped model's results are {error} from the original's, {_word(self.whole)} the tolerance"
+        if worst is not None:
+            alone = f"is {_error(worst.swapped.relative)} away, {_word(worst)} its own"
+            link = "but" if worst.held != self.whole.held else "and"
+            text += f", {link} of the layers alone the worst {alone}"
+        return f"{text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +255,7 @@ def fuse_document(found: Fuse) -> Document:
     if found.modules:
         blocks.append(_modules(found.modules))
     if found.check is not None:
-        blocks += [Title("Numerics"), Sentence(found.check.sentence), _errors(found.check)]
+        blocks += [Title("Numerics"), Sentence(found.check.sentence), *_errors(found.check)]
     if found.measured is not None:
         blocks += _measured(found)
     if found.replaceable:
@@ -258,14 +291,27 @@ def _rows(some: Sequence[Module]) -> list[dict[str, Any]]:
     return [{**row, **asdict(call)} for call in first.calls]
 
 
-def _errors(check: Check) -> Table:
+def _word(one: Comparison) -> str:
+    return "inside" if one.held else "beyond"
+
+
+def _errors(check: Check) -> list[Table]:
+    tables = [_comparison(check.whole, check.reference, "The whole model")]
+    if check.worst is not None and check.worst.strain > 0:
+        title = "The worst layer alone" + (f", {check.worst.name}" if check.worst.name else "")
+        tables.append(_comparison(check.worst, check.reference, title))
+    return tables
+
+
+def _comparison(one: Comparison, reference: str, title: str) -> Table:
     rows = (
-        ("swapped against the original", check.swapped),
-        ("  at most", check.tolerance),
-        (f"original against {check.reference}", check.original_own),
-        (f"swapped against {check.reference}", check.swapped_own),
+        ("swapped against the original", one.swapped),
+        ("  at most", one.tolerance),
+        (f"original against {reference}", one.original_own),
+        (f"swapped against {reference}", one.swapped_own),
     )
-    return Table(_ERRORS, [{"what": w, "max_abs": _error(e.max_abs), "relative": _error(e.relative)} for w, e in rows])
+    cells = [{"what": w, "max_abs": _error(e.max_abs), "relative": _error(e.relative)} for w, e in rows]
+    return Table(_ERRORS, cells, title=title)
 
 
 def _error(value: float) -> str:

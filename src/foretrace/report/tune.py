@@ -46,11 +46,11 @@ def tune_document(tuned: Tuned) -> Document:
     columns = (
         Column("mode", "mode"),
         *(Column(key, key, "count") for key in ("rows", "dim", "hidden")),
-        *(Column(path, f"{path} µs") for path in paths),
+        *(Column(f"{path} µs", f"{path} µs") for path in paths),
         Column("fastest", "fastest"),
     )
     rows = [
-        {**row, **{path: significant(us) for path, us in row["us"].items()}, "fastest": _fastest(row)}
+        {**row, **{f"{path} µs": significant(us) for path, us in row["us"].items()}, "fastest": _fastest(row)}
         for row in tuned.rows
     ]
     folder = tuned.table.replace("\\", "/").rpartition("/")[0] or "."
