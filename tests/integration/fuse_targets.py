@@ -89,6 +89,23 @@ def llama(layers: int = 2, multiplier: float = 1.0, dropout: float = 0.0) -> tup
     return model.to(torch.bfloat16), (torch.randn(2, 5, 16, dtype=torch.bfloat16),)
 
 
+class Idle(nn.Module):
+    """An expert that no token is routed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router, self.expert = nn.Linear(16, 16), Plain(16, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[rows, 16]`` to the same."""
+        return torch.cat([self.router(x), self.expert(x[:0])])
+
+
+def idle() -> tuple[nn.Module, tuple[Tensor]]:
+    """A gated MLP that is called with no rows."""
+    return Idle(), (torch.randn(6, 16),)
+
+
 def linear() -> tuple[nn.Module, tuple[Tensor]]:
     """No gated MLP anywhere."""
     return nn.Linear(4, 4), (torch.randn(2, 4),)

@@ -107,6 +107,13 @@ def test_a_model_in_fp32_is_held_against_fp64(capsys: CaptureFixture[str]) -> No
     assert 0 < record["check"]["whole"]["original_own"]["relative"] < 1e-6
 
 
+def test_a_layer_without_rows_is_judged_only_with_the_model(capsys: CaptureFixture[str]) -> None:
+    """An expert that gets no tokens has no results to compare, and does not break the check."""
+    code, record, _ = _fuse(capsys, "idle", "--check")
+    assert [call["rows"] for call in record["modules"][0]["calls"]] == [0]
+    assert (code, record["check"]["held"], record["check"]["layers"]) == (0, True, [])
+
+
 def _scaled(y: torch.Tensor) -> torch.Tensor:
     return y * 1.05
 
@@ -244,6 +251,7 @@ def test_tuning_a_target_adds_its_shapes_to_the_table(
         return _table(folder / "some_gpu.json", *((rows, 9.0) for rows, _, _ in shapes))
 
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "Some GPU")
     monkeypatch.setattr(tuning, "tune", fake)
     _table(tmp_path / "some_gpu.json", (64, 7.0), (6, 1.0))
     argv = ["tune", "--out", str(tmp_path), "--target", f"{TARGETS}:method", "--format", "json"]
@@ -253,14 +261,19 @@ def test_tuning_a_target_adds_its_shapes_to_the_table(
     assert [(row["rows"], row["fastest"]) for row in record["rows"]] == [(6, "rows"), (1, "rows")]
     kept = table.parse((tmp_path / "some_gpu.json").read_text(encoding="utf-8"))
     assert [(row.rows, row.us["pointwise"]) for row in kept] == [(64, 7.0), (6, 9.0), (1, 9.0)]
+
+    monkeypatch.setattr(tuning, "tune", None)  # refused before anything is measured
     (tmp_path / "some_gpu.json").write_text("no table", encoding="utf-8")
     assert main(argv) == 2
     assert "is no table of measured times" in capsys.readouterr().err
 
 
 def test_a_table_goes_into_a_new_folder(tmp_path: Path) -> None:
-    """Without a table there, what was measured is the table, byte for byte the same rows."""
-    measured = _table(tmp_path / "some_gpu.json", (8, 2.0))
-    path = tune.keep(measured, tmp_path / "a" / "b")
-    assert path == tmp_path / "a" / "b" / "some_gpu.json"
-    assert [row.rows for row in table.parse(path.read_text(encoding="utf-8"))] == [8]
+    """Without a table there, what was measured is the table, in a file that the layers can read."""
+    measured = json.loads(_table(tmp_path / "measured.json", (8, 2.0)).read_text(encoding="utf-8"))
+    path = tmp_path / "a" / "b" / "some_gpu.json"
+    assert tune.prepare(path) == []
+    tune.keep(measured, [], path)
+    assert [(row.rows, row.us) for row in table.parse(path.read_text(encoding="utf-8"))] == [
+        (8, {"pointwise": 2.0, "rows": 1.0})
+    ]

@@ -28,7 +28,7 @@ _MAX_FACTOR = 2 * _RELATIVE_FACTOR
 def check(workload: Workload) -> Check:
     """Compare the results of ``workload`` before and after its gated MLPs are replaced, which happens here.
 
-    Each replaced layer is compared alone, too, on what its first call brings: behind a residual stream a wrong layer
+    Each replaced layer is compared alone, too, on what its first call with any rows brings: behind a residual stream a wrong layer
     can hide in the rounding of a model. The tolerance is derived from the original's own error, which is measured with
     the same weights and arguments in fp32 (in fp64 where the weights are not all of 16 bits).
 
@@ -56,7 +56,7 @@ def _alone(workload: Workload, dtype: torch.dtype) -> Iterator[Comparison]:
     inputs: dict[str, torch.Tensor] = {}
 
     def look(name: str, x: torch.Tensor) -> None:
-        if name not in inputs:  # a copy: a residual sum may be written over it
+        if name not in inputs and x.numel():  # a copy: a residual sum may be written over it
             inputs[name] = x.clone()
 
     watch(workload, served, look)

@@ -15,7 +15,7 @@ from foretrace.errors import InputError
 from foretrace.report.tune import Tuned, tune_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Shape = tuple[int, int, int]
 
@@ -56,39 +56,54 @@ def tune(
         raise InputError(
             "tuning measures kernels, and there is no CUDA GPU here", hint="run it where the layers will run"
         )
-    from foretrace.fused.tuning import tune as tuning  # noqa: PLC0415 - imports torch
+    from foretrace.fused.tuning import table  # noqa: PLC0415 - imports torch
+    from foretrace.fused.tuning import tune as tuning  # noqa: PLC0415 - as above
 
+    path = folder / table.file_name(torch.cuda.get_device_name())
+    known = prepare(path)
     with working() as progress:
         shapes = sizes or (_shapes_of(target, arguments) if target is not None else tuning.SHAPES)
         with tempfile.TemporaryDirectory() as scratch:
-            measured = tuning.tune(Path(scratch), _told(shapes, progress))
-            path = keep(measured, folder)
-            table = json.loads(measured.read_text(encoding="utf-8"))
-    record = Tuned(table["device"], str(path), tuple(table["rows"]))
+            text = tuning.tune(Path(scratch), _told(shapes, progress)).read_text(encoding="utf-8")
+    measured = json.loads(text)
+    keep(measured, known, path)
+    record = Tuned(measured["device"], str(path), tuple(measured["rows"]))
     out.emit(lambda: tune_document(record), record.to_json)
 
 
-def keep(measured: Path, folder: Path) -> Path:
-    """Put a measured table into ``folder``, beside the rows of other shapes that a table there already holds.
+def prepare(path: Path) -> list[dict[str, Any]]:
+    """Make the folder of a table before anything is measured for it; the rows that are there already.
 
     Raises:
-        InputError: The table there cannot be read, or nothing can be written.
+        InputError: The file is no table, or cannot be read; or its folder cannot be made.
     """
-    path = folder / measured.name
-    table: dict[str, Any] = json.loads(measured.read_text(encoding="utf-8"))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            new = {_shape(row) for row in table["rows"]}
-            old = json.loads(path.read_text(encoding="utf-8"))["rows"]
-            table["rows"] = [row for row in old if _shape(row) not in new] + table["rows"]
-        lines = json.dumps(table, ensure_ascii=False).replace('{"mode"', '\n  {"mode"')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            return []
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        for row in rows:
+            _shape(row)
+    except OSError as error:
+        raise InputError(f"cannot use `{path}`: {error.strerror}", hint="give another `--out`") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"`{path}` is no table of measured times", hint="give another `--out`") from error
+    return rows
+
+
+def keep(measured: Mapping[str, Any], known: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write a measured table, with those of the ``known`` rows whose shapes it does not hold before its own.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    new = {_shape(row) for row in measured["rows"]}
+    rows = [row for row in known if _shape(row) not in new] + measured["rows"]
+    lines = json.dumps({**measured, "rows": rows}, ensure_ascii=False).replace('{"mode"', '\n  {"mode"')
+    try:
         path.write_text(lines + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write `{path}`: {error.strerror}", hint="give another `--out`") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"`{path}` is no table of measured times", hint="give another `--out`") from error
-    return path
 
 
 def _shape(row: dict[str, Any]) -> tuple[str, int, int, int]:

@@ -125,7 +125,7 @@ class Check:
     Attributes:
         reference: Precision of the reference: ``fp32`` or ``fp64``.
         whole: Of the whole model.
-        layers: Of each replaced layer alone, on what its first call brings.
+        layers: Of each replaced layer alone, on what its first call with any rows brings.
     """
 
     reference: str
