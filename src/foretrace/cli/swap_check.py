@@ -28,9 +28,9 @@ _MAX_FACTOR = 2 * _RELATIVE_FACTOR
 def check(workload: Workload) -> Check:
     """Compare the results of ``workload`` before and after its gated MLPs are replaced, which happens here.
 
-    Each replaced layer is compared alone, too, on what its first call with any rows brings: behind a residual stream a wrong layer
-    can hide in the rounding of a model. The tolerance is derived from the original's own error, which is measured with
-    the same weights and arguments in fp32 (in fp64 where the weights are not all of 16 bits).
+    Each replaced layer is compared alone, too, on what its first call with any rows brings: behind a residual stream a
+    wrong layer can hide in the rounding of a model. The tolerance is derived from the original's own error, which is
+    measured with the same weights and arguments in fp32 (in fp64 where the weights are not all of 16 bits).
 
     Raises:
         InputError: Nothing can be compared: no floating-point results, results that are not finite or not the same
