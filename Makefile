@@ -5,12 +5,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: setup ladder test lint types contracts check-all bench clean
+.PHONY: setup run-setup ladder test lint types contracts check-all bench clean
 
 setup:
+	@$(PYTHON) tools/bootstrap.py $(VENV) --dev
+
+run-setup:
 	@$(PYTHON) tools/bootstrap.py $(VENV)
 
-ladder: setup
+ladder: run-setup
 	$(BIN)/foretrace ladder --out traces/ladder --force
 
 test: setup lint types contracts

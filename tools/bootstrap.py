@@ -1,4 +1,4 @@
-"""Set up a virtual environment with everything pinned in constraints.txt: `make setup`.
+"""Set up a virtual environment with everything pinned in constraints.txt: `make setup`, `make ladder`, `make test`.
 
 Needs Python 3.11 or newer and nothing else. Where a PyTorch that sees a GPU is already installed, the environment
 builds on it; elsewhere the pinned PyTorch is installed as pip finds it, and its size is said first. Repeatable: a
@@ -28,12 +28,14 @@ def main() -> None:
     """Create or refresh the environment."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the virtual environment is kept")
-    folder = parser.parse_args().folder.resolve()
+    parser.add_argument("--dev", action="store_true", help="what tests, types and lint need, too")
+    arguments = parser.parse_args()
+    folder, dev = arguments.folder.resolve(), arguments.dev
     if sys.version_info < (3, 11):
         sys.exit(f"error: Python {sys.version.split()[0]} is too old\n\nhint: make PYTHON=python3.12")
     stamp = folder / ".foretrace-stamp"
-    wanted = hashlib.sha256(PINS.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    if stamp.is_file() and stamp.read_text() == wanted:
+    pins = hashlib.sha256(PINS.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() in {f"{pins} dev", f"{pins} {'dev' if dev else 'run'}"}:
         return
     has_gpu_torch = _succeeds(sys.executable, "-c", SEES_A_GPU)
     say(f"setting up {folder} (Python {sys.version.split()[0]})")
@@ -42,16 +44,18 @@ def main() -> None:
     pip(python, "--upgrade", NEW_PIP)
     if has_gpu_torch:
         say("this machine's PyTorch sees a GPU: using it")
-        pins = [line for line in PINS.read_text().splitlines() if not line.startswith(("torch==", "triton=="))]
+        kept = [line for line in PINS.read_text().splitlines() if not line.startswith(("torch==", "triton=="))]
         constraints = folder / "constraints-gpu.txt"
-        constraints.write_text("\n".join(pins))
+        constraints.write_text("\n".join(kept))
     else:
         constraints = PINS
         torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
         say_size(python, torch)
         pip(python, torch, "-c", str(PINS))
-    pip(python, "-c", str(constraints), "--group", f"{ROOT / 'pyproject.toml'}:dev", "-e", f"{ROOT}[hub,liger]")
-    stamp.write_text(wanted)
+    extras = "[hub,liger]" if dev or has_gpu_torch else ""  # without a GPU no kernel from the Hub or of Liger's can run
+    group = ["--group", f"{ROOT / 'pyproject.toml'}:dev"] if dev else []
+    pip(python, "-c", str(constraints), *group, "-e", f"{ROOT}{extras}")
+    stamp.write_text(f"{pins} {'dev' if dev else 'run'}")
 
 
 def say(text: str) -> None:

@@ -108,6 +108,10 @@ def _usage(error: CycloptsError) -> InputError:
 def _unknown(tokens: Sequence[str]) -> InputError:
     names = [name for name, _, _ in COMMANDS]
     near = difflib.get_close_matches(tokens[0], names, n=1)
+    if ".py" in tokens[0]:
+        near = [f"profile {tokens[0]}"]
+    elif tokens[0].endswith((".json", ".gz", ".zip")):
+        near = [f"read {tokens[0]}"]
     hint = f"did you mean `foretrace {near[0]}`?" if near else f"commands are {', '.join(names)}"
     return InputError(f"no command `{tokens[0]}`", hint=hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -64,6 +65,7 @@ def ladder(
     if traces is not None:
         traces.mkdir(parents=True, exist_ok=True)
         (traces / "ladder.md").write_text(to_markdown(document(walked)), encoding="utf-8")
+        sys.stderr.write(f"traces and report are in {traces}\n")
     out.emit(lambda: document(walked), walked.to_json)
 
 

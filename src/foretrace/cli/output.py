@@ -8,7 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotation when it runs
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -23,18 +23,22 @@ if TYPE_CHECKING:
 _WIDEST, _NARROWEST = 100, 40
 
 
+Format: TypeAlias = Literal["terminal", "markdown", "json", "html"]
+_ENDINGS: dict[str, Format] = {".md": "markdown", ".json": "json", ".html": "html", ".htm": "html"}
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class Output:
     """The flags that every command with a report takes.
 
     Attributes:
-        format: How to show it.
+        format: How to show it; unless given, as the name of the output file ends (.md, .json, .html).
         output: Write to this file instead of stdout.
         force: Overwrite that file if it is there.
     """
 
-    format: Literal["terminal", "markdown", "json", "html"] = "terminal"
+    format: Format | None = None
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
     force: bool = False
 
@@ -62,7 +66,7 @@ class Output:
         """Write one report: whichever of its forms the format needs is made; ``page`` is what HTML shows besides."""
         text = self._text(document, record, page)
         if self.output is None:
-            if self.format in {"json", "html"} and isinstance(sys.stdout, io.TextIOWrapper):
+            if self._format() in {"json", "html"} and isinstance(sys.stdout, io.TextIOWrapper):
                 # RFC 8259, section 8.1, and the page's own declaration, whatever the console's own encoding
                 sys.stdout.reconfigure(encoding="utf-8")
             sys.stdout.write(text)
@@ -72,21 +76,27 @@ class Output:
         except OSError as error:
             raise InputError(f"cannot write `{self.output}`: {error.strerror}") from error
 
+    def _format(self) -> Format:
+        if self.format is not None:
+            return self.format
+        return _ENDINGS.get(self.output.suffix.lower(), "terminal") if self.output else "terminal"
+
     def _text(
         self,
         document: Callable[[], Document],
         record: Callable[[], object],
         page: Callable[[], Page] | None,
     ) -> str:
-        if self.format == "json":
+        wanted = self._format()
+        if wanted == "json":
             from foretrace.render.to_json import to_json  # noqa: PLC0415 - each format loads its own renderer
 
             return to_json(record())
-        if self.format == "markdown":
+        if wanted == "markdown":
             from foretrace.render.to_markdown import to_markdown  # noqa: PLC0415 - as above
 
             return to_markdown(document())
-        if self.format == "html":
+        if wanted == "html":
             from foretrace.render.to_html import to_html  # noqa: PLC0415 - as above
 
             return to_html(document(), page() if page else None)

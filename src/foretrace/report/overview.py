@@ -91,7 +91,8 @@ def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selecti
     answered = {answer.question for answer in answers}
     silent = [question for question in dict.fromkeys(questions) if question not in answered]
     if silent:
-        blocks.append(Sentence(f"This trace raises no question of {', '.join(silent)}."))
+        why = "" if len(run.activities) else ": it has no GPU events, and most questions are about those"
+        blocks.append(Sentence(f"This trace raises no question of {', '.join(silent)}{why}."))
     return Document(tuple(blocks))
 
 

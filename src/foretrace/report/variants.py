@@ -122,6 +122,10 @@ def _is_faster(one: Variant, base: Variant) -> bool:
     return one.wall_ns < (1 - noise) * base.wall_ns
 
 
+def _times(one: Variant, base: Variant) -> str:
+    return f"{significant((one.wall_ns or 0) / (base.wall_ns or 1), 2)}×"
+
+
 def variant_blocks(found: Sequence[Variant]) -> tuple[Block, ...]:
     """Two tables, and the sentences that they lead to."""
     rows = [asdict(one) for one in found]
@@ -146,7 +150,9 @@ def verdict(found: Sequence[Variant]) -> str | None:
     base = next((one for one in timed if one.variant == _BASELINE), timed[0])
     best = min(timed, key=lambda one: one.wall_ns or 0)
     if not _is_faster(best, base):
-        return f"Nothing clearly beats {base.variant} without the profiler: {duration(base.wall_ns or 0)} a step."
+        slower = [f"{one.variant} takes {_times(one, base)} as long" for one in timed if _is_faster(base, one)]
+        more = f"; {', '.join(slower)}" if slower else ""
+        return f"Nothing clearly beats {base.variant} without the profiler: {duration(base.wall_ns or 0)} a step{more}."
     text = (
         f"Without the profiler {best.variant} is the fastest: {duration(best.wall_ns or 0)} a step against "
         f"{duration(base.wall_ns or 0)} of {base.variant}"

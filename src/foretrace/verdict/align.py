@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from foretrace.ops import launches_nothing
 
@@ -100,7 +101,14 @@ def shapes_agree(guess: GuessedKernel, seen: Seen) -> bool | None:
     """Whether the guessed sizes are those of the op's first tensors; an ``out=`` may follow. ``None`` when unsaid."""
     if not guess.shapes or seen.shapes is None or not guess.op or not seen.op or base(guess.op) != base(seen.op):
         return None
-    return seen.shapes[: len(guess.shapes)] == guess.shapes
+    return [_rows(shape) for shape in seen.shapes[: len(guess.shapes)]] == [_rows(shape) for shape in guess.shapes]
+
+
+def _rows(shape: Any) -> Any:  # noqa: ANN401 - sizes, or sizes of a list's tensors
+    """Sizes with the leading ones made one: a batch of sequences and its rows laid out in one are the same work."""
+    if len(shape) > 2 and all(isinstance(size, int) for size in shape):  # noqa: PLR2004 - rows and columns
+        return [math.prod(shape[:-1]), shape[-1]]
+    return list(shape)
 
 
 def modules_agree(guess: GuessedKernel, seen: Seen) -> bool:
