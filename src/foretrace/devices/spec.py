@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from foretrace.devices.device import PEAK_DTYPES, Device, canonical_dtype
@@ -13,6 +12,8 @@ if TYPE_CHECKING:
 
 _TEXTS = ("name", "vendor", "arch", "compute_capability")
 _NUMBERS = ("sms", "memory_gb_s", "memory_gib", "l2_mib", "link_gb_s", "peer_gb_s")
+_LEAST, _MOST = 1e-6, 1e9
+"""Far beyond every data sheet on both sides: what lies outside was not written in their units."""
 _KEYS = (*_TEXTS, *_NUMBERS, "peak_tflops")
 
 
@@ -77,10 +78,14 @@ def _text(entry: Mapping[str, object], key: str, where: str) -> str | None:
 
 
 def _positive(value: object, key: str, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    number = None if isinstance(value, bool) or not isinstance(value, int | float) else value
+    if number is None or not number > 0:
         message = f"`{where}`: `{key}` must be a number above zero, not `{value}`"
         raise InputError(message, hint="leave a figure out when it is not known")
-    return value
+    if not _LEAST <= number <= _MOST:
+        message = f"`{where}`: `{key}` is far from what any device has"
+        raise InputError(message, hint="figures are in the units of data sheets: GB/s, GiB, 10¹² operations a second")
+    return number
 
 
 def _scaled(value: float | None, unit: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -136,8 +136,8 @@ def _copies_and_sets(run: Run) -> dict[str, tuple[float, float]]:
 
 def _capability(run: Run) -> tuple[int, int] | None:
     """Compute capability of the run's device, as its header says."""
-    for properties in run.trace.metadata.get("deviceProperties") or []:
-        numbers: Any = [properties.get(key) for key in ("computeMajor", "computeMinor")] if properties else [None]
-        if all(isinstance(number, int) for number in numbers):
-            return numbers[0], numbers[1]
+    for properties in run.device_properties:
+        major, minor = properties.get("computeMajor"), properties.get("computeMinor")
+        if isinstance(major, int) and isinstance(minor, int):
+            return major, minor
     return None

@@ -18,6 +18,7 @@ from foretrace.readings.groups import busy_in_periods_ns, groups, kernels_of_per
 from foretrace.readings.host import a_step, events, lengths, per_step, step_count, step_of
 from foretrace.readings.lines import event
 from foretrace.run import Kind, Run
+from foretrace.run.recorded import extent
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -244,8 +245,7 @@ def _launch_list(run: Run, group: Group, which: Literal["grid", "block"]) -> lis
     """The grid or the block of a group's kernels; ``None`` where it is not recorded or not always the same."""
     columns = run.trace.columns
     codes = np.unique((columns.grid if which == "grid" else columns.block)[run.activities.row[list(group.activities)]])
-    found = run.trace.tables.decoded(int(codes[0])) if len(codes) == 1 else None
-    return found if isinstance(found, list) else None
+    return extent(run.trace.tables.decoded(int(codes[0]))) if len(codes) == 1 else None
 
 
 def _launched(run: Run, group: Group) -> str:

@@ -23,6 +23,7 @@ from foretrace.readings.graph_work import Figures, infer
 from foretrace.readings.groups import call_codes, fold
 from foretrace.readings.pointers import Pointers, custom_pointwise, pointers
 from foretrace.run import Kind, Run
+from foretrace.run.recorded import extent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
+_MOST_WORK = 1 << 60
+"""A thousand petaFLOPs or petabytes in one kernel: the shapes cannot be right."""
 MATRIX = frozenset({"gemm", "conv", "attention"})
 """Classes that run on matrix units; everything else meets the vector units' fp32 peak."""
 
@@ -187,7 +190,8 @@ def _with_write(run: Run, kernels: Ints, found: Pointers) -> Pointers:
 
 
 def _or(value: int | None) -> int:
-    return -1 if value is None else value
+    """−1 for an unknown work, and for one that no device would finish: sums of it would leave 64 bits."""
+    return -1 if value is None or value >= _MOST_WORK else value
 
 
 def _named_lists(dtypes: object, shapes: object, kind: str | None) -> list[object] | None:
@@ -217,11 +221,5 @@ def inside_device(run: Run) -> NDArray[np.bool_]:
 def block_counts(run: Run) -> Ints:
     """Thread blocks of every activity's grid, −1 where the file has none, [activities]."""
     codes, inverse = np.unique(run.trace.columns.grid[run.activities.row], return_inverse=True)
-    counts = [_blocks(run.trace.tables.decoded(int(code))) for code in codes]
-    return np.array([-1 if count is None else count for count in counts], dtype=np.int64)[inverse]
-
-
-def _blocks(grid: object) -> int | None:
-    if not isinstance(grid, list) or not grid or not all(isinstance(size, int) for size in grid):
-        return None
-    return math.prod(grid)
+    grids = [extent(run.trace.tables.decoded(int(code))) for code in codes]
+    return np.array([-1 if grid is None else math.prod(grid) for grid in grids], dtype=np.int64)[inverse]

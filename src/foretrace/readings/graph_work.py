@@ -144,11 +144,10 @@ def _points(run: Run, kernel: int, identity: Identity) -> int | None:
     """Elements of a generated 1-D pointwise kernel, from its grid and block; ``None`` where they do not say."""
     if not identity.name.startswith("triton_poi_"):
         return None
-    columns, row = run.trace.columns, run.activities.row[kernel]
-    grid, block = (run.trace.tables.decoded(int(column[row])) for column in (columns.grid, columns.block))
+    grid, block = run.launch_shape(kernel)
     if not grid or not block or grid[1:] != [1, 1]:
         return None
-    points = int(grid[0]) * _ELEMENTS_A_BLOCK.get(int(block[0]), 0)
+    points = grid[0] * _ELEMENTS_A_BLOCK.get(block[0], 0)
     return points if points >= _LONG_LOOP else None
 
 

@@ -71,7 +71,7 @@ def _row(run: Run, mine: NDArray[np.bool_]) -> dict[str, Any]:
         "events": int(mine.sum()),
         "busy_ns": busy,
         "hidden_ns": covered_ns(here, others),
-        "share": busy / run.busy_ns(),
+        "share": busy / max(run.busy_ns(), 1),
         "event": int(run.trace.columns.index[a.row[first]]),
     }
 

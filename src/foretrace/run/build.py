@@ -11,7 +11,7 @@ from foretrace.devices import find
 from foretrace.run import environment, notes, ranks, regions, steps
 from foretrace.run.categories import DEVICE, HOST, Kind, kinds
 from foretrace.run.links import link
-from foretrace.run.model import Activities, Host, Run, Step
+from foretrace.run.model import Activities, Host, Run, Step, device_properties
 from foretrace.run.tree import ROOT, nearest, nest, self_times
 from foretrace.trace import LOST
 
@@ -50,19 +50,20 @@ def build(trace: Trace, device: Device | None = None) -> Run:
             Step(mark.name, mark.number, mark.slice, mark.start_ns, mark.end_ns, np.flatnonzero(activities.step == i))
             for i, mark in enumerate(marks)
         ),
-        device=device or _device(trace),
+        device=device or _device(trace, activities),
         environment=environment.beside(trace.path),
         notes=trace.notes,
     )
     return replace(run, notes=(*trace.notes, *notes.of(run)))
 
 
-def _device(trace: Trace) -> Device | None:
-    listed = trace.metadata.get("deviceProperties")
-    for properties in listed if isinstance(listed, list) else ():
-        if isinstance(properties, dict) and isinstance(properties.get("name"), str):
-            return find(properties["name"], properties)
-    return None
+def _device(trace: Trace, activities: Activities) -> Device | None:
+    """The ceilings of the devices that worked; ``None`` where they are unknown or those of several kinds of device."""
+    gpus = [gpu for gpu in np.unique(activities.device).tolist() if gpu >= 0]
+    named = [entry for entry in device_properties(trace, gpus) if isinstance(entry.get("name"), str)]
+    if not named or (len(gpus) > 1 and len({entry["name"] for entry in named}) > 1):
+        return None
+    return find(named[0]["name"], named[0])
 
 
 def _host(trace: Trace, rows: Ints, kinds: NDArray[np.int8]) -> Host:

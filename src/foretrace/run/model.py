@@ -7,19 +7,20 @@ integer nanoseconds from the trace's first event. An index into `Host` is called
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foretrace.names import decode
-from foretrace.run import invariants
+from foretrace.run import invariants, recorded
 from foretrace.run.categories import Kind, backend
 from foretrace.run.intervals import union_ns
 from foretrace.run.tree import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -137,6 +138,14 @@ class Activity:
     identity: Identity
 
 
+def device_properties(trace: Trace, gpus: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
+    """The entries of ``deviceProperties`` whose ``id`` is among ``gpus``; every entry where there is none."""
+    listed = trace.metadata.get("deviceProperties")
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    by_id = {entry["id"]: entry for entry in entries if type(entry.get("id")) is int}
+    return tuple(by_id[gpu] for gpu in gpus if gpu in by_id) or tuple(entries)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One trace, understood; two runs are equal only when they are the same object, so that facts can be cached by run.
@@ -158,12 +167,22 @@ class Run:
     notes: tuple[Note, ...]
 
     @property
+    def gpus(self) -> tuple[int, ...]:
+        """Numbers of the devices that the activities ran on, as far as the file says."""
+        return tuple(device for device in np.unique(self.activities.device).tolist() if device >= 0)
+
+    @property
+    def device_properties(self) -> tuple[Mapping[str, Any], ...]:
+        """The header's entries for the devices that worked, one each; all of its entries where none is named so."""
+        return device_properties(self.trace, self.gpus)
+
+    @property
     def device_name(self) -> str | None:
-        """The GPU's name in the trace's header, whatever the catalogue knows of it; else the kind of device."""
-        listed = self.trace.metadata.get("deviceProperties")
-        properties = listed if isinstance(listed, list) else []
-        names = {str(p["name"]) for p in properties if isinstance(p, dict) and p.get("name")}
-        return " + ".join(sorted(names)) or backend(self.trace)
+        """The GPUs' names in the trace's header (``2 × NVIDIA H200``); else the kind of device."""
+        names = Counter(str(p["name"]) for p in self.device_properties if p.get("name"))
+        several = len(self.gpus) > 1
+        told = [f"{n} × {name}" if several and n > 1 else name for name, n in sorted(names.items())]
+        return " + ".join(told) or backend(self.trace)
 
     @property
     def repaired(self) -> bool:
@@ -214,11 +233,11 @@ class Run:
         return self.name(slice_).removeprefix(MODULE_PREFIX) if slice_ != ROOT else None
 
     def op_argument(self, op: int, column: str) -> Any:  # noqa: ANN401 - the JSON edge
-        """``dims``, ``types``, ``strides`` or ``concrete`` of an operator as it was recorded, or ``None``."""
+        """``dims``, ``types``, ``strides`` or ``concrete`` of an operator as recorded; ``None`` where malformed."""
         if op == ROOT:
             return None
         codes = getattr(self.trace.columns, column)
-        return self.trace.tables.decoded(int(codes[self.host.row[op]]))
+        return recorded.argument(column, self.trace.tables.decoded(int(codes[self.host.row[op]])))
 
     def activity(self, index: int) -> Activity:
         """Everything about one activity."""
@@ -250,13 +269,17 @@ class Run:
             identity=self.identity(index),
         )
 
-    def launch_shape(self, activity: int) -> tuple[Any, Any]:
-        """Grid and block as recorded, [x, y, z] each or ``None``: on the kernel's row, else on its launch's (ROCm)."""
+    def launch_shape(self, activity: int) -> tuple[list[int] | None, list[int] | None]:
+        """Grid and block as recorded, [x, y, z] each; ``None`` where absent or malformed.
+
+        On the kernel's row, else on its launch's (ROCm).
+        """
         columns, tables = self.trace.columns, self.trace.tables
         row, launch = int(self.activities.row[activity]), int(self.activities.launch[activity])
         if not columns.grid[row] and launch != ROOT:
             row = int(self.host.row[launch])
-        return tables.decoded(int(columns.grid[row])), tables.decoded(int(columns.block[row]))
+        grid, block = tables.decoded(int(columns.grid[row])), tables.decoded(int(columns.block[row]))
+        return recorded.extent(grid), recorded.extent(block)
 
     def busy_ns(self, activities: Ints | slice = slice(None)) -> int:
         """Length of the union of the given activities' intervals (all of them by default)."""
