@@ -10,8 +10,9 @@ import torch
 from foretrace import devices
 from foretrace.errors import InputError
 from foretrace.guess import cost, repeats
+from foretrace.guess.looks import Numbers
 from foretrace.guess.plan import plan, run
-from foretrace.guess.stage import Numbers, OnCpu, fake_copy, stage
+from foretrace.guess.stage import OnCpu, fake_copy, stage
 from foretrace.verdict import Guess
 
 if TYPE_CHECKING:

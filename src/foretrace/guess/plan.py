@@ -14,8 +14,9 @@ from foretrace.guess import cost
 from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
 from foretrace.guess.launches import launches
+from foretrace.guess.looks import Numbers
 from foretrace.guess.record import Fused, recording
-from foretrace.guess.stage import Numbers, OnCpu
+from foretrace.guess.stage import OnCpu
 from foretrace.ops import launches_nothing
 from foretrace.units import plural
 from foretrace.verdict import GuessedKernel
@@ -113,8 +114,9 @@ def _recorded(
 ) -> Recorder:
     with ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(grad))
-        stack.enter_context(Numbers(_STEP))
+        numbers = stack.enter_context(Numbers(_STEP))
         recorder = compiler.recorder = stack.enter_context(recording())
+        numbers.where = recorder.where
         stack.enter_context(device_attention(device))
         if not compiled:  # Dynamo would compile what these modes do
             stack.enter_context(OnCpu())
@@ -123,7 +125,9 @@ def _recorded(
         if recorder.optimized or compiler.made:
             recorder.calls.clear()
             compiler.restart()
+            numbers.restart()
             run(call, args, kwargs)
+    recorder.notes |= numbers.notes
     return recorder
 
 
@@ -140,6 +144,9 @@ def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
         message = f"what `{error.func}` gives depends on data, and a guess has sizes only"
         raise InputError(message, hint="give the module an input path without it, or profile it instead") from error
+    except SystemExit as error:
+        message = f"the module ends the program: {type(error).__name__}: {error}"
+        raise InputError(message, hint="take `sys.exit` out of what is guessed at") from error
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         message = f"the module cannot be run without data: {type(error).__name__}: {lines[0]}"

@@ -133,13 +133,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> None:
         """Record a call of ``op`` with ``values`` for its arguments."""
-        phase, source = self._where()
+        phase, source = self.where()
         tensors = list(_tensors(values))
         weights = sum(self._weight_bytes(tensor) for tensor in tensors)
         on_host = phase == "optimizer" and self._on_host(tensors)
         self.calls.append(described(op, values, source, phase, weight_bytes=weights, on_host=on_host, hint=hint))
 
-    def _where(self) -> tuple[str, str | None]:
+    def where(self) -> tuple[str, str | None]:
+        """The phase, and the module that runs now or whose forward's backward runs."""
         node: Any = torch._C._current_autograd_node()  # noqa: SLF001 - nothing public tells
         if node is not None:
             return "backward", self._forward_of.get(node._sequence_nr())  # noqa: SLF001 - as above

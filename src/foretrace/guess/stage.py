@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeCopyMode, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
@@ -43,42 +42,6 @@ def _cpu(value: Any) -> Any:  # noqa: ANN401 - any argument
     if isinstance(value, str) and value.partition(":")[0] in _DEVICES:
         return "cpu"
     return value
-
-
-class Numbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Answers ``.item()`` and its like where fake tensors do not know: with ``number``, in the tensor's type."""
-
-    supports_higher_order_operators = True  # as in `Recorder`
-
-    def __init__(self, number: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._number = number
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """PyTorch's question to a mode: Dynamo and Inductor work on their own tensors, which are none of ours."""
-        return True
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        _types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever the op returns
-        try:
-            return func(*args, **(kwargs or {}))
-        except DataDependentOutputException:
-            if func is not torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
-                raise
-            return number_like(args[0], self._number)
-
-
-def number_like(tensor: torch.Tensor, number: int) -> bool | int | float:
-    """``number`` as what the tensor's ``.item()`` would be."""
-    if tensor.dtype == torch.bool:
-        return bool(number)
-    return float(number) if tensor.dtype.is_floating_point else number
 
 
 @contextmanager

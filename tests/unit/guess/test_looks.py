@@ -1,0 +1,73 @@
+"""What a guess says where code looks at data, and that it ends."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from foretrace.errors import InputError
+from foretrace.guess import guess
+
+
+class Guarded(nn.Module):
+    """Looks at its input before it works on it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[...] → the same."""
+        if torch.isnan(x).any():
+            return x.exp().exp()
+        return x * 2
+
+
+class Halving(nn.Module):
+    """Loops until its data are small."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[...] → the same."""
+        while x.abs().max() > 1e-3:
+            x = x * 0.5
+        return x
+
+
+def test_a_branch_on_data_is_noted() -> None:
+    """The note names the module, the line, and the answer that chose the branch."""
+    made = guess(Guarded(), torch.ones(4, 8))
+    assert [k.op for k in made.kernels][-2:] == ["aten::exp", "aten::exp"]
+    note = next(note for note in made.notes if "looks at data" in note)
+    assert note.startswith("`Guarded` (test_looks.py:")
+    assert note.endswith("True was assumed")
+
+
+def test_a_branch_on_data_is_noted_when_compiled() -> None:
+    """What Dynamo breaks the graph for is answered and noted in the same way."""
+    made = guess(Guarded(), torch.ones(4, 8), variant="compile")
+    assert sum("test_looks.py" in note and note.endswith("True was assumed") for note in made.notes) == 1
+
+
+def test_a_number_that_is_known_is_no_assumption() -> None:
+    """A constant made on the way answers for itself, and an optimizer's own step counter is no data."""
+    assert guess(lambda x: x * torch.tensor(3.0).item(), torch.ones(4)).notes == ()
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(layer.parameters())
+
+    def step(x: torch.Tensor) -> None:
+        layer(x).sum().backward()
+        optimizer.step()
+
+    assert not any("looks at data" in note for note in guess(step, torch.ones(2, 4)).notes)
+
+
+def test_a_loop_that_data_would_end_is_refused() -> None:
+    """It does not hang: after a thousand looks from one line the loop is named."""
+    with pytest.raises(InputError, match=r"`Halving` \(test_looks\.py:\d+\) looked at data 1,000 times") as caught:
+        guess(Halving(), torch.ones(4, 8))
+    assert caught.value.hint == "guess one iteration of it, or profile it instead"
+
+
+def test_a_module_that_exits_is_an_error() -> None:
+    """`sys.exit` in a forward ends the guess with a reason, not the process."""
+    with pytest.raises(InputError, match="ends the program: SystemExit: 7"):
+        guess(lambda _x: sys.exit(7), torch.ones(2))
