@@ -172,3 +172,24 @@ def test_mistakes_are_said_in_one_line(capsys: pytest.CaptureFixture[str], line:
     error = capsys.readouterr().err
     assert message in error
     assert "hint:" in error
+
+
+@pytest.mark.parametrize("junit", ["missing/rows.xml", "."])
+def test_a_junit_file_that_cannot_be_written_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, junit: str
+) -> None:
+    """A missing folder, or a folder where the file should be, is an error of its own and no traceback."""
+    trace = str(H200 / "mlp_1x1x768x3072_eager.json.gz")
+    assert main(["check", trace, "--expect", "3 gemm", "--junit", str(tmp_path / junit), "--force"]) == 2
+    assert capsys.readouterr().err.startswith("error: cannot write `")
+
+
+def test_a_guess_that_nothing_runs_breaks_on_whatever_ran(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An empty file is no guess; one that says `kernel = []` is, and six kernels break it."""
+    trace, path = str(H200 / "mlp_1x1x768x3072_eager.json.gz"), tmp_path / "nothing.toml"
+    path.write_text("")
+    assert main(["check", trace, "--guess", str(path)]) == 2
+    assert "lists no kernel" in capsys.readouterr().err
+    path.write_text("kernel = []\n")
+    assert main(["check", trace, "--guess", str(path)]) == 1
+    assert "Broken (you guessed 0 kernels, 6 ran)" in capsys.readouterr().out

@@ -98,7 +98,10 @@ def _of_target(
 def _report(checked: Checked, run: Run, junit: Path | None, out: Output) -> int:
     about = run.trace.path or "trace"
     if junit is not None:
-        junit.write_text(to_junit(checked, about), encoding="utf-8")
+        try:
+            junit.write_text(to_junit(checked, about), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write `{junit}`: {error.strerror}", hint="give another `--junit`") from error
     headline = " · ".join(part for part in (run.device_name, str(about)) if part)
     out.emit(lambda: check_document(checked, headline), checked.to_json, lambda: page_of(run, ()))
     return 0 if checked.held else 1

@@ -13,6 +13,7 @@ import msgspec
 
 from foretrace.errors import InputError
 from foretrace.verdict.records import SCHEMA, Guess, GuessedKernel
+from foretrace.verdict.words import CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +22,8 @@ _HEAD = """\
 # What should run, stated before looking. `foretrace check TRACE --guess THIS_FILE` holds it against a trace.
 # Edit it freely: a key that is left out is left open. Only `op_class` is needed for each kernel.
 """
+_VARIANTS = ("eager", "compile")
+_CLASSES = (*CLASSES, "gemm-helper", "unknown")
 _TOP = tuple(f.name for f in fields(Guess) if f.name != "kernels")
 _KERNEL = tuple("from" if f.name == "source" else f.name for f in fields(GuessedKernel))
 
@@ -29,6 +32,7 @@ def to_toml(guess: Guess) -> str:
     """The guess as TOML; `from_toml` gives an equal guess back."""
     lines = [_HEAD, f"schema = {_value(SCHEMA)}"]
     lines += _pairs((name, getattr(guess, name)) for name in _TOP)
+    lines += [] if guess.kernels else ["kernel = []"]
     for kernel in guess.kernels:
         values = {**kernel.to_json(), "phase": None if kernel.phase == "forward" else kernel.phase}
         lines += ["", "[[kernel]]", *_pairs((key, values[key]) for key in ("from", *_rest()))]
@@ -56,12 +60,17 @@ def from_toml(text: str, where: str = "the guess") -> Guess:
         raise InputError(
             f"{where} has the schema `{schema}`, not `{SCHEMA}`", hint="write it anew with `foretrace guess`"
         )
-    rows = content.pop("kernel", [])
+    rows = content.pop("kernel", None)
+    if rows is None:
+        raise InputError(f"{where} lists no kernel", hint="a guess that nothing runs says so: `kernel = []`")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{where}: `kernel` is no list of tables", hint="start each kernel with `[[kernel]]`")
     kernels = tuple(_kernel(row, f"{where}, kernel {number}") for number, row in enumerate(rows, 1))
     _no_others(content, _TOP, where)
     guess: Guess = _converted({**content, "kernels": ()}, Guess, where)
+    if guess.variant not in _VARIANTS:
+        raise InputError(f"{where}: no variant `{guess.variant}`", hint=f"variants are {', '.join(_VARIANTS)}")
+    _not_negative(guess, ("graphs", "batch", "flips_at"), where)
     return replace(guess, kernels=kernels)
 
 
@@ -89,7 +98,21 @@ def _kernel(row: dict[str, Any], where: str) -> GuessedKernel:
     _no_others(row, _KERNEL, where)
     source = {"source": row.pop("from")} if "from" in row else {}
     kernel: GuessedKernel = _converted({**row, **source}, GuessedKernel, where)
+    if kernel.op_class not in _CLASSES:
+        near = difflib.get_close_matches(kernel.op_class, _CLASSES, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"classes are {', '.join(_CLASSES)}"
+        raise InputError(f"{where}: no class of kernels `{kernel.op_class}`", hint=hint)
+    _not_negative(kernel, ("flops", "bytes", "floor_ns"), where)
     return replace(kernel, shapes=_tuples(kernel.shapes))
+
+
+def _not_negative(record: Guess | GuessedKernel, names: Iterable[str], where: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and value < 0:
+            raise InputError(
+                f"{where}: `{name}` is {value:,}, and nothing is below 0", hint="correct it or leave it out"
+            )
 
 
 def _tuples(value: Any) -> Any:  # noqa: ANN401 - nested lists of sizes

@@ -15,6 +15,8 @@ from foretrace.verdict.checked import Checked, Row
 from foretrace.verdict.observed import observe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from foretrace.run import Run
     from foretrace.verdict.checked import Verdict
     from foretrace.verdict.observed import Seen
@@ -52,7 +54,7 @@ class Expected:
 
 
 def parse_words(text: str) -> tuple[Expected, ...]:
-    """``3 gemm, 2 pointwise, at most 6 kernels``.
+    """``3 gemm, 2 pointwise, at most 6 kernels``; counts of one class add up, bounds do not.
 
     Raises:
         InputError: A part is no count of a class.
@@ -60,7 +62,15 @@ def parse_words(text: str) -> tuple[Expected, ...]:
     parts = [part.strip() for part in re.split(r",|;|\band\b|\+", text) if part.strip()]
     if not parts:
         raise InputError("nothing was expected", hint='say what should run: `--expect "3 gemm, 2 pointwise"`')
-    return tuple(_expected(part) for part in parts)
+    return _added_up([_expected(part) for part in parts])
+
+
+def _added_up(items: Sequence[Expected]) -> tuple[Expected, ...]:
+    """One count for each class, where it is first named."""
+    counts: Counter[str] = Counter()
+    for one in items:
+        counts[one.what] += 0 if one.at_most else one.count
+    return tuple(dict.fromkeys(one if one.at_most else Expected(one.what, counts[one.what]) for one in items))
 
 
 def check_words(expected: tuple[Expected, ...], run: Run, *, exact: bool = False) -> Checked:

@@ -20,7 +20,7 @@ _SIZES = st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=3).map(
 )
 _KERNELS = st.builds(
     GuessedKernel,
-    op_class=_TEXT,
+    op_class=st.sampled_from(["gemm", "gemm-helper", "pointwise", "other", "unknown"]),
     op=st.none() | _TEXT,
     shapes=st.none() | _SIZES,
     flops=st.none() | st.integers(0, 1 << 60),
@@ -56,8 +56,15 @@ def test_a_hand_written_file_needs_only_classes() -> None:
         ('[[kernel]]\nop_clas = "gemm"', "kernel 1 has an unknown key `op_clas`", "did you mean `op_class`?"),
         ("[[kernel]]\nop_class = 7", "kernel 1: Expected `str`, got `int`", "--write"),
         ('[[kernel]]\nop = "aten::mm"', "missing required field `op_class`", "--write"),
-        ('graphs = "one"', "Expected `int | null`", "--write"),
-        ("colour = 1", "unknown key `colour`", "keys are"),
+        ('kernel = []\ngraphs = "one"', "Expected `int | null`", "--write"),
+        ("kernel = []\ncolour = 1", "unknown key `colour`", "keys are"),
+        ("", "the guess lists no kernel", "kernel = []"),
+        ('target = "mlp"\ngraphs = 1', "the guess lists no kernel", "kernel = []"),
+        ('[[kernel]]\nop_class = "gemn"', "kernel 1: no class of kernels `gemn`", "did you mean `gemm`?"),
+        ('[[kernel]]\nop_class = "zzz"', "kernel 1: no class of kernels `zzz`", "classes are gemm, conv"),
+        ('[[kernel]]\nop_class = "gemm"\nflops = -1', "kernel 1: `flops` is -1", "correct it"),
+        ("kernel = []\ngraphs = -5", "`graphs` is -5", "correct it"),
+        ('kernel = []\nvariant = "compiled"', "no variant `compiled`", "eager, compile"),
     ],
 )
 def test_a_mistake_is_named(text: str, message: str, hint: str) -> None:
@@ -66,6 +73,13 @@ def test_a_mistake_is_named(text: str, message: str, hint: str) -> None:
         from_toml(text)
     assert message in caught.value.message
     assert hint in (caught.value.hint or "")
+
+
+def test_no_kernel_is_said_explicitly() -> None:
+    """A guess that nothing runs writes so and is read back; a file cut off before its kernels is not taken for one."""
+    text = to_toml(Guess(kernels=(), target="views"))
+    assert "\nkernel = []\n" in text
+    assert from_toml(text).kernels == ()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ DATA = Path(__file__).parents[2] / "data" / "h200"
         ("3 GEMMs and 2 elementwise kernels", (Expected("gemm", 3), Expected("pointwise", 2))),
         ("1 attention; at most 6 kernels", (Expected("attention", 1), Expected("kernel", 6, at_most=True))),
         ("2 graphs + 4x copies", (Expected("graph", 2), Expected("copy", 4))),
+        ("1 gemm, 1 copy, 2 matmuls", (Expected("gemm", 3), Expected("copy", 1))),
+        ("at most 2 copies, at most 3 copies", (Expected("copy", 2, at_most=True), Expected("copy", 3, at_most=True))),
         ("0 gather scatter", (Expected("gather-scatter", 0),)),
     ],
 )
 def test_words_are_understood(text: str, expected: tuple[Expected, ...]) -> None:
-    """Numbers, classes, their synonyms and plurals."""
+    """Numbers, classes, their synonyms and plurals; counts of one class add up, bounds stand side by side."""
     assert parse_words(text) == expected
 
 
@@ -46,6 +48,13 @@ def test_counts_hold_and_break() -> None:
     broken = check_words(parse_words("3 gemm, 3 pointwise"), run)
     assert not broken.held
     assert broken.sentence == "Broken. 3 pointwise: 2 ran."
+
+
+def test_counts_of_a_class_add_up() -> None:
+    """The recorded MLP runs 3 GEMMs: one and two of them are right, three and three are not."""
+    run = read(DATA / "mlp_1x1x768x3072_eager.json.gz")
+    assert check_words(parse_words("1 gemm, 2 gemm"), run).held
+    assert check_words(parse_words("3 gemm, 3 gemm"), run).sentence == "Broken. 6 gemm: 3 ran."
 
 
 def test_exact_counts_every_class() -> None:
