@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 _SNAPSHOTS = Path(__file__).parent / "data" / "snapshots"
 
 
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are a hundred columns wide, whatever terminal the tests run in."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture
 def snapshot() -> Callable[[str, str], None]:
     """Compare a whole output with the accepted one, by name.

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -184,11 +184,18 @@ def test_origins() -> None:
         origin_of("ui.perfetto.dev")
 
 
+def interruptible() -> None:
+    """Take interrupts, though the tests may run where they are ignored (in the background of a script)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def command(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`foretrace open` as a person runs it, and the address that it printed."""
     program = [sys.executable, "-m", "foretrace", "open", *argv, "--no-browser", "--port", "0"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    before = interruptible if os.name != "nt" else None
+    with subprocess.Popen(program, **pipes, preexec_fn=before) as process:  # noqa: PLW1509 - takes no lock
         assert process.stdout is not None
         try:
             yield process, process.stdout.readline().strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target's directory stays on ``sys.path``, so that its forwards can import; other tests do without it."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
 
 
 @pytest.fixture

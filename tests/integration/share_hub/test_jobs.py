@@ -155,7 +155,14 @@ def test_an_interrupt_cancels_the_job(hub: Any, hub_environment: dict[str, str],
     hub.stages[:] = ["RUNNING"]
     program = [sys.executable, "-m", "foretrace", *PROFILE, "--yes"]
     with subprocess.Popen(
-        program, env=hub_environment, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        program,
+        env=hub_environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # the tests may run where interrupts are ignored, in the background of a script
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - takes no lock
     ) as process:
         assert process.stderr is not None
         assert any("line 2" in line for line in process.stderr)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from build import TraceBuilder
 
 from foretrace.diff import diff
 from foretrace.readings import ask
-from foretrace.run import Run
+
+if TYPE_CHECKING:
+    from foretrace.run import Run
 
 _GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
 _FINE = [[64, 32], [32, 16]]
