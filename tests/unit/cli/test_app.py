@@ -139,9 +139,9 @@ def test_kernel_reads_names_from_stdin(capsys: pytest.CaptureFixture[str], monke
 
 
 def test_output_goes_to_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`-o` writes the report and prints nothing; it refuses a file that is there, until `--force`."""
+    """`-o` writes the report, in the format of the file's ending, and prints nothing; it overwrites with `--force`."""
     path = tmp_path / "kernel.md"
-    assert main(["kernel", "k", "--format", "markdown", "-o", str(path)]) == 0
+    assert main(["kernel", "k", "-o", str(path)]) == 0
     written = path.read_text(encoding="utf-8")
     assert written.startswith("## k\n")
     assert capsys.readouterr() == ("", "")
@@ -151,6 +151,8 @@ def test_output_goes_to_a_file_once(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert path.read_text(encoding="utf-8") == written
     assert main(["kernel", "other", "-o", str(path), "--force"]) == 0
+    assert path.read_text(encoding="utf-8").startswith("## other\n")
+    assert main(["kernel", "other", "--format", "terminal", "-o", str(path), "--force"]) == 0
     assert path.read_text(encoding="utf-8").startswith("other\n")
 
 
