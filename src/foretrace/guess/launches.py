@@ -38,13 +38,19 @@ class Launch:
 
 def launches(call: Call, device: Device | None) -> tuple[Launch, ...]:
     """The kernels of one call in their order; none for views, bookkeeping and what stays on the host."""
-    if call.on_host or call.hint == "view" or launches_nothing(call.op) or _empty(call):
+    if call.on_host or call.hint == "view" or launches_nothing(call.op):
         return ()
     done = work(call.op, call.shapes, call.dtypes, call.concrete, call.strides)
     if done is not None and done.launches is False:
         return ()
     base = call.op.partition("::")[2].removesuffix("_")
-    if base.startswith(("_foreach_", "_fused_", "_amp_foreach_")) and (count := foreach.launch_count(call.shapes)):
+    over_lists = base.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
+    of_nothing = None if over_lists or done is None else _of_nothing(call, done)
+    if of_nothing is not None:
+        return of_nothing
+    if _empty(call):
+        return ()
+    if over_lists and (count := foreach.launch_count(call.shapes)):
         op_class = "optimizer" if done is None or done.op_class == "pointwise" else done.op_class
         return (Launch(call.op, op_class, _shapes(call), _share(done, count)),) * count
     rule = _RULES.get(base)
@@ -68,6 +74,27 @@ def _itself(call: Call, done: Work | None, op_class: str | None = None) -> Itera
     yield Launch(call.op, named, _shapes(call), done)
 
 
+def _of_nothing(call: Call, done: Work) -> tuple[Launch, ...] | None:
+    """What is left of an op where sizes are 0: nothing, or its result filled; ``None`` where sizes are not.
+
+    An empty result needs no kernel. A sum over nothing, as of a product whose K is 0, is filled with what it starts
+    from, and ``addmm`` scales what it adds (``aten/src/ATen/native/cuda/Blas.cpp``, ``native/ReduceOps.cpp``).
+    """
+    if done.out_shape is None or call.op.endswith("_backward"):  # a backward's other results may hold something
+        return None
+    if 0 in done.out_shape:
+        return ()
+    if done.op_class not in _SUMS:
+        return None
+    added = done.op_class == "gemm" and "add" in call.op
+    terms = _shapes(call)[1:3] if added else _shapes(call)[:1]
+    if not any(0 in shape for shape in terms):
+        return None
+    if added and str(call.concrete[3]) not in {"0", "0.0"}:
+        return (Launch("aten::mul", "pointwise", (), None, why="K is 0: nothing is left but the added matrix"),)
+    return (Launch("aten::fill_", "fill", (), None, why="a sum over nothing"),)
+
+
 def _empty(call: Call) -> bool:
     """Whether every tensor of the call has no elements."""
     sizes = [shape for shape in _shapes(call) if not isinstance(shape[0], tuple)]
@@ -83,6 +110,7 @@ def _tuples(value: Any) -> Any:  # noqa: ANN401 - nested lists of sizes
 
 
 _FEW_INDICES = 3_072
+_SUMS = frozenset({"gemm", "reduction"})
 
 # rules: (call, its work, device) → launches
 

@@ -1,7 +1,7 @@
 """Operation counts of the contractions: matrix products, convolutions and attention.
 
 A multiply-add counts as two operations; epilogues (bias, activation) and softmax are left out, as in the vendors'
-own peak figures and in ``torch.utils.flop_counter``.
+own peak figures and in ``torch.utils.flop_counter``. These are counts for real numbers; `table` counts complex ones.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NAMESPACES = ("aten", "prims")
+_PRODUCTS, _COMPLEX = frozenset({"gemm", "conv"}), frozenset({"c32", "c64", "c128"})
+"""A complex multiply-add is 4 multiplications and 4 additions, where a real one is one of each."""
 _BARE = frozenset({"detach", "detach_"})  # autograd's own records of these come without a namespace
 
 # Ops of which only the class is said.
@@ -132,13 +134,17 @@ def _entry(name: str) -> tuple[Entry | None, bool]:
 def _work(op_class: str, figures: Figures) -> Work:
     first = figures.writes[0] if figures.writes else None
     read = figures.reads[0] if figures.reads else None
+    dtype = figures.dtype or (read.dtype if read else None)
+    flops = figures.flops
+    if flops is not None and op_class in _PRODUCTS and dtype in _COMPLEX:
+        flops *= 4
     return Work(
         op_class,
-        figures.flops,
+        flops,
         total_bytes(figures.reads),
         total_bytes(figures.writes),
         figures.launches,
-        figures.dtype or (read.dtype if read else None),
+        dtype,
         first.shape if first else None,
         first.dtype if first else None,
     )

@@ -236,3 +236,21 @@ def test_the_regime_flips_with_the_batch() -> None:
     assert small.flips_at is not None
     assert of(layer, torch.ones(2 * small.flips_at, 4096, dtype=BF16)).regime in {"memory-bound", "compute-bound"}
     assert of(layer, torch.ones(small.flips_at // 2, 4096, dtype=BF16)).regime == "overhead-bound"
+
+
+def test_empty_results_launch_nothing() -> None:
+    """No rows, no kernel: a product, a softmax, a norm, a gather and a convolution of nothing."""
+    assert of(nn.Linear(8, 8), torch.ones(0, 8)).kernels == ()
+    assert of(nn.Softmax(-1), torch.ones(0, 5)).kernels == ()
+    assert of(nn.LayerNorm(8), torch.ones(0, 8)).kernels == ()
+    assert of(nn.Embedding(8, 8), torch.ones(0, dtype=torch.long)).kernels == ()
+    assert of(nn.Conv2d(3, 4, 3), torch.ones(0, 3, 8, 8)).kernels == ()
+
+
+def test_a_sum_over_nothing_is_filled() -> None:
+    """Products whose K is 0 and reductions of no elements fill their result; `addmm` scales what it adds."""
+    assert ops(of(torch.mm, torch.ones(4, 0), torch.ones(0, 5))) == ["fill_"]
+    assert ops(of(torch.bmm, torch.ones(3, 4, 0), torch.ones(3, 0, 5))) == ["fill_"]
+    assert ops(of(lambda x: x.mean(0), torch.ones(0, 5))) == ["fill_"]
+    made = of(torch.addmm, torch.ones(5), torch.ones(4, 0), torch.ones(0, 5))
+    assert [(k.op, k.op_class) for k in made.kernels] == [("aten::mul", "pointwise")]

@@ -506,3 +506,15 @@ def test_named_overloads_and_dense_defaults() -> None:
     assert plain == work("aten::mm.out", [[16, 32], [32, 8], [16, 8]], ["float", "float", "float"])
     assert plain is not None
     assert plain.moved_bytes == 4 * (16 * 32 + 32 * 8 + 16 * 8)
+
+
+@pytest.mark.parametrize("dtype", ["c10::complex<float>", "torch.complex64", "c10::complex<double>"])
+def test_complex_products_take_four_times_the_operations(dtype: str) -> None:
+    """[4, 8] × [8, 8]: 8·4·8·8 = 2,048, whichever op of the family is asked; pointwise ops are no products."""
+    for op, shapes in (("mm", [[4, 8], [8, 8]]), ("addmm", [[8], [4, 8], [8, 8]]), ("linear", [[4, 8], [8, 8]])):
+        said = work(f"aten::{op}", shapes, [dtype] * len(shapes))
+        assert said is not None
+        assert said.flops == 2_048
+    copied = work("aten::copy_", [[4, 8], [4, 8]], [dtype, dtype])
+    assert copied is not None
+    assert copied.flops == 0
