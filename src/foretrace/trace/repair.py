@@ -229,11 +229,21 @@ class _Salvage:
         """What follows the list of events."""
         rest = self.data[at:].strip(_SPACE)
         if not self.data[:_HEAD_BYTES].lstrip(_SPACE).startswith(b"["):
+            rest = self._without_trailing(rest)
             self.closed = self.closed and rest.endswith(b"}")
         if rest.startswith(b","):
             return _metadata(b"{" + rest.lstrip(b"," + _SPACE), self.counts)
         self.counts[TRAILING] += rest not in (b"", b"}")
         return {}
+
+    def _without_trailing(self, rest: bytes) -> bytes:
+        """``rest`` up to the brace that ends the trace; what follows the brace is counted as left out."""
+        end = 1 if rest.startswith(b"}") else rest.rfind(b"}") + 1
+        whole = rest.startswith(b"}") or (rest.startswith(b",") and _parses(b"{" + rest[:end].lstrip(b"," + _SPACE)))
+        if not whole or end == len(rest):
+            return rest
+        self.counts[TRAILING] += 1
+        return rest[:end]
 
     def notes(self) -> list[Note]:
         """One note for each kind of repair, the cut first."""
@@ -259,6 +269,14 @@ def _boundaries(data: bytes, start: int) -> tuple[re.Pattern[bytes], re.Pattern[
     begins = rb'\{\s*+"?' + keys + rb'"?\s*+:'
     after = (begins, rb"\{[^{}:]{0,40}+\Z", rb"\]", rb"\Z")
     return re.compile(begins), re.compile(rb"\}(?=\s*+,?+\s*+(?:" + rb"|".join(after) + rb"))")
+
+
+def _parses(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, Any])
+    except MALFORMED:
+        return False
+    return True
 
 
 def _metadata(text: bytes, counts: Counter[str]) -> dict[str, Any]:

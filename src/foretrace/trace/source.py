@@ -77,7 +77,10 @@ def _read_local(path: Path) -> tuple[bytes, str]:
         if path.is_dir():
             path = only_trace_in(path)
         return path.read_bytes(), str(path)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if path.is_dir():
+            message = f"`{error.filename}` went away while the folder `{path}` was searched"
+            raise InputError(message, hint="wait for what writes there, or name one trace") from None
         raise InputError(f"no file `{path}`", hint="check the path; `foretrace profile` writes to `traces/`") from None
     except (OSError, ValueError) as error:  # ValueError: a path that no file system can have
         raise InputError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from error

@@ -237,3 +237,14 @@ def test_no_filler_takes_more_than_linear_time(tmp_path: Path, filler: bytes) ->
     read(tmp_path, HEAD + GOOD + b',{"ph":"X","name":"' + filler * (300_000 // len(filler)))
     read(tmp_path, HEAD + GOOD + b"," + filler * (300_000 // len(filler)) + b'"}]}')
     assert time.process_time() - begin < 20
+
+
+@pytest.mark.parametrize(
+    ("end", "metadata"), [(b"]} trailing", {}), (b'], "traceName": "t.json"} trailing', {"traceName": "t.json"})]
+)
+def test_what_follows_the_trace_does_not_open_it(tmp_path: Path, end: bytes, metadata: dict[str, str]) -> None:
+    """A file with its closing brackets and something behind them ends where it says; the rest is counted."""
+    trace = read(tmp_path, HEAD + GOOD + end)
+    assert repairs(trace) == {"trailing": 1}
+    assert names(trace) == ["aten::mm"]
+    assert metadata.items() <= trace.metadata.items()

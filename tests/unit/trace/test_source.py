@@ -185,3 +185,14 @@ def test_a_whole_path_is_not_taken_for_a_url(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "trace.json").write_bytes(TRACE)
     monkeypatch.chdir(tmp_path)
     assert read_trace(Path("trace.json")).path == "trace.json"
+
+
+def test_a_file_that_goes_away_is_not_taken_for_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a folder is searched another process may delete what is in it: the error names the file."""
+
+    def gone(_folder: Path) -> Path:
+        raise FileNotFoundError(2, "No such file or directory", "rank0.json")
+
+    monkeypatch.setattr("foretrace.trace.source.only_trace_in", gone)
+    with pytest.raises(InputError, match=r"`rank0\.json` went away while the folder"):
+        load(tmp_path)
