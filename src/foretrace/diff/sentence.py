@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ def duration_pair(before_ns: float, after_ns: float) -> str:
 
 def signed_percent(ratio: float) -> str:
     """``−12 %``, ``+0.3 %``, ``0.0 %``: the change that a ratio means."""
+    if 0 < ratio < 0.01:  # noqa: PLR2004 - a hundredth is left: as many digits as keep it from reading −100 %
+        return f"−{100 * (1 - ratio):.{math.ceil(-math.log10(ratio)) - 2}f} %"
     change = round(100 * (ratio - 1), 1)
     if abs(change) >= 10:  # noqa: PLR2004 - two digits say enough
         change = float(round(change))

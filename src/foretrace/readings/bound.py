@@ -21,8 +21,9 @@ from foretrace.readings.carriers import of_class
 from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import BOUNDS, costs
 from foretrace.readings.groups import periods
-from foretrace.readings.host import a_step, costly_cpu_op
-from foretrace.readings.lines import period_count
+from foretrace.readings.host import costly_cpu_op
+from foretrace.readings.lines import a_period, period_count
+from foretrace.readings.roofline import too_fast
 from foretrace.run import Kind, Run
 from foretrace.units import duration, percent
 
@@ -40,6 +41,9 @@ without the profiler too."""
 STACKS_SLOWDOWN = 4
 """With Python stacks as well (the same steps: 2.5 to 3.9 times forward, 4.0 to 5.8 with backward and AdamW)."""
 MOST_STEPS = 20
+MOST_GPUS = 4
+NO_TIME = "the GPU events of this file take no time"
+"""Why nothing can be said of a GPU's time."""
 
 _COLUMNS = (
     Column("step", "step"),
@@ -145,7 +149,11 @@ def answer(run: Run) -> Answer | None:
     every = periods(run)
     if not every:
         return None
-    whole = shares(run, _inside(run, np.concatenate(every)))
+    if len(run.gpus) > 1:
+        return _each_gpu(run)
+    whole = shares(run, _inside(run, np.concatenate(every)), run.until_ns)
+    if not whole.busy_ns:
+        return Answer("bound", ASK, f"Unknown: {NO_TIME}.", "unknown", (_row("all", whole, "unknown"),), _COLUMNS)
     rows = [_row("all", whole), *(_row(name, part) for name, part in _steps(run, every))]
     profiled = whole.verdict()
     bare_ns = run.environment.unprofiled.host_ns if run.environment else None
@@ -156,6 +164,22 @@ def answer(run: Run) -> Answer | None:
         verdict, sentence = bare.verdict(), _both(run, whole, profiled, bare)
         rows.insert(0, _row("bare", bare))
     return Answer("bound", ASK, sentence, verdict, tuple(rows), _COLUMNS, _advice(run, whole, bare_ns, verdict))
+
+
+def _each_gpu(run: Run) -> Answer:
+    """Several GPUs in one file: each has its own time, and waits while another works."""
+    device = run.activities.device
+    parts = {gpu: shares(run, np.flatnonzero(device == gpu)) for gpu in run.gpus}
+    rows = tuple(_row(f"GPU {gpu}", part) for gpu, part in parts.items())
+    told = [
+        f"GPU {gpu} is {part.verdict()}, busy {duration(part.busy_ns)} of {duration(part.window_ns)} "
+        f"(idle {percent(part.idle_ns, part.window_ns)})"
+        for gpu, part in list(parts.items())[:MOST_GPUS]
+    ]
+    verdicts = {part.verdict() for part in parts.values()}
+    more = f"; and {len(parts) - len(told)} more" if len(parts) > len(told) else ""
+    text = f"This file holds {len(parts)} GPUs, counted apart while profiled: {'; '.join(told)}{more}."
+    return Answer("bound", ASK, text, verdicts.pop() if len(verdicts) == 1 else "unknown", rows, _COLUMNS)
 
 
 def _inside(run: Run, activities: Ints) -> Ints:
@@ -171,7 +195,7 @@ def _steps(run: Run, every: tuple[Ints, ...]) -> list[tuple[str, Shares]]:
     if not named:
         return []
     begins = [int(run.activities.start_ns[period].min()) for period in every]
-    ends: list[int | None] = [*begins[1:], None]
+    ends: list[int | None] = [*begins[1:], run.until_ns]
     zipped = list(zip(named, every, ends, strict=True))[:MOST_STEPS]
     return [(name, shares(run, period, end)) for name, period, end in zipped]
 
@@ -186,7 +210,7 @@ def _bare(run: Run, host_ns: int) -> Shares:
 def _profiled_only(run: Run, whole: Shares, verdict: str) -> str:
     head = f"{verdict.capitalize()} while profiled: {_why(run, whole, verdict)}."
     own = "" if compiling(run).dominates else _own_bounds(whole)
-    return " ".join(part for part in (head, own, _doubt(run, whole, verdict)) if part)
+    return " ".join(part for part in (head, own, _doubt(run, whole, verdict), too_fast(run).strip()) if part)
 
 
 def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
@@ -200,9 +224,10 @@ def _both(run: Run, whole: Shares, profiled: str, bare: Shares) -> str:
 
 def _why(run: Run, whole: Shares, verdict: str) -> str:
     """The numbers that decide."""
-    steps, per = period_count(run), a_step(run)
-    if run.steps and steps == 1:  # what came before the first launch is not in the window
-        per = "from this step's first GPU event to its last"
+    steps, per = period_count(run), a_period(run)
+    if per == "a step" and steps == 1:  # what came before the first launch is not in the window
+        last = "its last" if run.until_ns is None else "the next step's"
+        per = f"from this step's first GPU event to {last}"
     busy = f"the GPU works {duration(whole.busy_ns / steps)} of {duration(whole.window_ns / steps)} {per}"
     idle = f"idle {percent(whole.idle_ns, whole.window_ns)}"
     if verdict == "overhead-bound" and compiling(run).dominates:
@@ -237,7 +262,16 @@ def cpu_work(run: Run) -> tuple[str, int, int] | None:
 
 
 def _missing(run: Run) -> str:
-    return "no shapes in the trace" if run.device else f"no ceilings for {run.device_name or 'this device'}"
+    device, every = run.device, np.concatenate(periods(run))
+    if device is None:
+        return f"no ceilings for {run.device_name or 'this device'}"
+    work = costs(run)
+    hidden = every[work.bound[every] == BOUNDS.index("unknown")]
+    if (work.moved_bytes[hidden] >= 0).any() and not (device.memory_bytes_per_s and device.peak_flops):
+        lacking = "bandwidth" if not device.memory_bytes_per_s else "peak FLOP/s"
+        return f"no {lacking} is known for {device.name}"
+    recorded = any(run.op_argument(int(op), "dims") is not None for op in np.unique(run.activities.op[hidden]))
+    return "the work of their ops is not known" if recorded else "no shapes in the trace"
 
 
 def _own_bounds(whole: Shares) -> str:
@@ -321,15 +355,15 @@ def _how_counted(run: Run, bare_ns: int | None, unseen: float) -> str:
     if bare_ns is not None:
         return ""
     part, what = ("a quarter", "recording Python stacks") if _with_stacks(run) else ("half", "profiling")
-    less = f" that is left without the {duration(unseen)} {a_step(run)} in which it records nothing" if unseen else ""
+    less = f" that is left without the {duration(unseen)} {a_period(run)} in which it records nothing" if unseen else ""
     return f" Counted in {part} of the recorded time{less}, as {what} slows the host."
 
 
-def _row(step: str, part: Shares) -> dict[str, Any]:
+def _row(step: str, part: Shares, verdict: str | None = None) -> dict[str, Any]:
     window = part.window_ns or 1.0
     return {
         "step": step,
-        "verdict": part.verdict(),
+        "verdict": verdict or part.verdict(),
         "window_ns": round(part.window_ns),
         "busy_ns": round(part.busy_ns),
         "idle": part.idle_ns / window,

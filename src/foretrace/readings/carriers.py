@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+UNNAMED = frozenset({"unknown", "other"})
+"""Classes of names that do not say what the kernel does."""
+
+
 @lru_cache(maxsize=2)
 def identities(run: Run) -> dict[int, Identity]:
     """The decoded names of a run's activities, by the code of the name."""
@@ -30,6 +34,14 @@ def of_class(run: Run, *wanted: str) -> NDArray[np.bool_]:
     """Which activities have a name of one of the ``wanted`` op classes, [activities]."""
     codes = [code for code, identity in identities(run).items() if identity.op_class in wanted]
     return np.isin(run.trace.columns.name[run.activities.row], codes)
+
+
+def class_of(run: Run, kernel: int) -> str:
+    """The op class in a kernel's name; that of its op where the name says none and the op is the kernel's own."""
+    named, op = run.identity(kernel).op_class, int(run.activities.op[kernel])
+    if named not in UNNAMED or op == ROOT or run.activities.in_graph[kernel]:
+        return named
+    return _op_class(run.name(op)) or named
 
 
 def _of_ops(run: Run) -> Ints:

@@ -10,11 +10,12 @@ import numpy as np
 
 from foretrace import stats
 from foretrace.readings.base import Advice, Answer, Column, Reading, answered
+from foretrace.readings.bound import NO_TIME
+from foretrace.readings.carriers import class_of
 from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import MATRIX, costs
 from foretrace.readings.groups import groups, periods
-from foretrace.readings.host import a_step
-from foretrace.readings.lines import period_count
+from foretrace.readings.lines import a_period, period_count
 from foretrace.units import duration, flop_rate, percent
 
 if TYPE_CHECKING:
@@ -66,11 +67,15 @@ def answer(run: Run) -> Answer | None:
     worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= least]
     worth.sort(key=lambda f: -f.saves_ns)
     rows = tuple(_row(run, rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
-    verdict = None if rows else "nothing"
+    verdict = None if rows else "nothing" if len(run.gpus) <= 1 and busy else "unknown"
     return Answer("first", ASK, f"{_sentence(run, worth, busy)}{_mfu(run)}", verdict, rows, _COLUMNS)
 
 
 def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
+    if not worth and len(run.gpus) > 1:
+        return f"What to do first is unknown: the {len(run.gpus)} GPUs of this file may wait for one another."
+    if not worth and not busy:
+        return f"What to do first is unknown: {NO_TIME}."
     if not worth:
         return f"Nothing to do first: nothing found here would save {percent(WORTH, 1)} of the GPU's time."
     first = worth[0]
@@ -78,7 +83,7 @@ def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
         return first.advice.text
     share, whole = _share(run, first, busy)
     of_it = f", {percent(share, 1)} of {whole}" if share is not None else ""
-    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_step(run)}{of_it}."
+    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_period(run)}{of_it}."
 
 
 def _share(run: Run, found: _Found, busy: float) -> tuple[float | None, str]:
@@ -93,7 +98,7 @@ def _step_ns(run: Run) -> float:
         return float(run.environment.unprofiled.host_ns)
     every = np.concatenate(periods(run))
     start, end = run.activities.start_ns[every], run.activities.end_ns[every]
-    return float(end.max() - start.min()) / period_count(run)
+    return float(max(int(end.max()), run.until_ns or 0) - int(start.min())) / period_count(run)
 
 
 def _fitting(run: Run) -> Iterator[_Found]:
@@ -157,23 +162,34 @@ def _state_bytes(run: Run, chain: Sequence[Group]) -> int | None:
 def _mfu(run: Run) -> str:
     """Model FLOPs utilisation: the matrix work of a step over what the peak would do in the step's time."""
     work = costs(run)
-    matrix = [g for g in groups(run) if g.identity.op_class in MATRIX]
+    matrix = [g for g in groups(run) if class_of(run, g.activities[0]) in MATRIX]
     kernels = np.array([k for g in matrix for k in g.activities], dtype=np.int64)
-    if run.device is None or not len(kernels) or (work.flops[kernels] < 0).any() or compiling(run).dominates:
+    timeless = (run.activities.end_ns == run.activities.start_ns)[kernels].any()
+    if (
+        run.device is None
+        or not len(kernels)
+        or timeless
+        or (work.flops[kernels] < 0).any()
+        or compiling(run).dominates
+    ):
         return ""
     dtype = max(matrix, key=lambda g: work.of(g.activities[0]).flops or 0)
     kind = work.of(dtype.activities[0]).dtype
     peak = run.device.peak(kind) if kind else None
     if peak is None:
         return ""
+    gpus = max(len(run.gpus), 1)
     flops = float(work.flops[kernels].sum()) / period_count(run)
     window = _step_ns(run)
     how = "without the profiler" if run.environment and run.environment.unprofiled.host_ns else "while profiled"
     done = flop_rate(flops, 1e9).removesuffix("/s")
     inferred = ", sizes inferred" if work.inferred[kernels].any() else ""
+    used = flops / (peak * gpus * window / 1e9)
+    peaks = f"the {kind} peak of {gpus} GPUs" if gpus > 1 else f"{kind}'s peak"
+    wrong = " More than 100 % cannot be: the times or the shapes of this file are wrong." if used > 1 else ""
     return (
-        f" Model FLOPs utilisation is {percent(flops, peak * window / 1e9)} {how}: {done} in "
-        f"{duration(window)} {a_step(run)} against {kind}'s peak{inferred}."
+        f" Model FLOPs utilisation is {percent(used, 1)} {how}: {done} in "
+        f"{duration(window)} {a_period(run)} against {peaks}{inferred}.{wrong}"
     )
 
 

@@ -10,8 +10,7 @@ from foretrace.names.explain import gemm_tile_MN
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.costs import costs
 from foretrace.readings.helpers import helpers
-from foretrace.readings.host import a_step
-from foretrace.readings.lines import event, lines, longest
+from foretrace.readings.lines import a_period, event, lines, longest
 from foretrace.readings.pointers import product_shape
 from foretrace.readings.roofline import Rates, rates
 from foretrace.units import duration, flop_rate, percent, plural, significant
@@ -83,6 +82,11 @@ class Product:
         """The line of the kernel."""
         return self.rates.line
 
+    @property
+    def dtype(self) -> str | None:
+        """Short type of the operands, as the peak is looked up by."""
+        return self.rates.cost.dtype
+
     def tiles(self, tile: tuple[int, int]) -> int | None:
         """How many tiles of that size cover the output."""
         if self.m is None or self.n is None or self.batch is None:
@@ -152,7 +156,7 @@ def _most_alike(products: Sequence[Product]) -> tuple[Product, Product] | None:
     """Two products done by different kernels, of the same FLOPs if there are such, the largest first."""
     ordered = sorted(products, key=lambda p: -p.line.total_ns)
     pairs = [(a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :] if a.line.identity != b.line.identity]
-    same = [(a, b) for a, b in pairs if a.rates.cost.flops == b.rates.cost.flops]
+    same = [(a, b) for a, b in pairs if a.rates.cost.flops == b.rates.cost.flops and a.dtype == b.dtype]
     retiled = [(a, b) for a, b in same if a.tile != b.tile]
     return next(iter(retiled or same or pairs), None)
 
@@ -180,7 +184,9 @@ def _written(p: Product) -> str:
 
 def _compared(run: Run, one: Product, other: Product) -> str:
     same = one.rates.cost.flops == other.rates.cost.flops
+    retyped = None not in (one.dtype, other.dtype) and one.dtype != other.dtype
     head = "Same FLOPs, two kernels" if same else "Different shapes, different kernels"
+    head = "Different types, different kernels" if retyped else head
     slow, fast = (other, one) if _speed(one) >= _speed(other) else (one, other)
     gain = _speed(fast) / _speed(slow) - 1 if _speed(slow) else 0.0
     same_rate = f", both at about {flop_rate(_speed(fast), 1e9)}" if _speed(fast) else ""
@@ -188,6 +194,8 @@ def _compared(run: Run, one: Product, other: Product) -> str:
     every = (_split_reason(run, one, other), _wave_reason(run, slow, fast), _depth_reason(slow, fast))
     reasons = [reason for reason in every if reason] or _other_reason(run, one, other)
     why = f" {' '.join(reasons)}" if reasons else " Why the library chose so is not in the trace."
+    if retyped:
+        return f"{head}: {_told(slow)} in {slow.dtype}, {_told(fast)} in {fast.dtype}{faster}."
     if _written(slow) == _written(fast):
         return f"Same product, two kernels: {_told(slow)}, elsewhere {_tile(fast)}{faster}.{why}"
     return f"{head}: {_told(slow)}, {_told(fast)}{faster}.{why}"
@@ -235,7 +243,7 @@ def _split_reason(run: Run, one: Product, other: Product) -> str | None:
 def _adding(run: Run, split: Product) -> str:
     """`` in a kernel of its own, whose 4.37 µs a step count here``."""
     spent = _helpers_ns(run, split)
-    return f" in a kernel of its own, whose {duration(spent)} {a_step(run)} count here" if spent else ""
+    return f" in a kernel of its own, whose {duration(spent)} {a_period(run)} count here" if spent else ""
 
 
 def _helpers_ns(run: Run, p: Product) -> float:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _ARGUMENTS = ("dims", "types", "concrete", "strides")
-_LONG_NS = 1_000_000
+_LONG = 0.1
+"""Share of a step from which an op that launches nothing and need be no view is what the step spends its time in."""
 _LAUNCHING = (Call.LAUNCH, Call.GRAPH, Call.COPY, Call.SET)
 
 
@@ -180,16 +181,25 @@ def in_compile(run: Run) -> NDArray[np.bool_]:
 def cpu_computing(run: Run) -> NDArray[np.bool_]:
     """Operators that launched nothing and waited for nothing although they compute: on the CPU, [slices].
 
-    Known by the table of ops, or by taking a millisecond or more of their own.
+    Known by the table of ops and recorded shapes, or by taking a good part of a step on their own.
     """
+    long_ns = _LONG * _mean_step_ns(run)
     found = np.zeros(len(run.host), dtype=np.bool_)
     for members in by_name(run, np.flatnonzero(_on_cpu(run))):
         first = int(members[0])
         shapes, dtypes, concrete, strides = (run.op_argument(first, c) for c in _ARGUMENTS)
         known = work(run.name(first), shapes, dtypes, concrete, strides)
-        computes = known is not None and bool(known.launches)
-        found[members] = computes | (run.host.self_ns[members] >= _LONG_NS)
+        computes = known is not None and bool(known.launches) and shapes is not None
+        may = known is None or known.launches is not False
+        found[members] = computes | (may & (run.host.self_ns[members] >= long_ns))
     return found
+
+
+def _mean_step_ns(run: Run) -> float:
+    """Wall time of a step; of all that the host did where there are no steps."""
+    if run.steps:
+        return sum(step.dur_ns for step in run.steps) / len(run.steps)
+    return float(run.host.end_ns.max(initial=0) - run.host.start_ns.min(initial=0)) if len(run.host) else 0.0
 
 
 def plain(run: Run, name: str) -> NDArray[np.bool_]:

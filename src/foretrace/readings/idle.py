@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from foretrace.readings import gaps
 from foretrace.readings.base import Advice, Answer, Column, Reading
-from foretrace.readings.host import costly_cpu_op, slug, step_count
+from foretrace.readings.bound import MOST_GPUS, NO_TIME
+from foretrace.readings.host import costly_cpu_op, slug
+from foretrace.readings.lines import period_count
 from foretrace.readings.unseen import told
 from foretrace.run import ROOT, Run
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 ASK = "Where does the GPU sit idle, and who is to blame?"
@@ -53,6 +56,10 @@ def answer(run: Run) -> Answer | None:
     """
     if not len(run.activities) or (len(run.activities) == 1 and not run.steps):
         return None
+    if len(run.gpus) > 1:
+        return _each_gpu(run)
+    if not run.busy_ns():
+        return Answer("idle", ASK, f"Unknown: {NO_TIME}.", "unknown")
     low, high = span(run)
     parts, window_parts = gaps.breakdown(run, low, high), gaps.breakdown(run, *window(run))
     rows = _rows(parts, window_parts, high - low)
@@ -71,6 +78,21 @@ def answer(run: Run) -> Answer | None:
     return Answer("idle", ASK, sentence, verdict, rows, _COLUMNS, _advice(run, parts, verdict))
 
 
+def _each_gpu(run: Run) -> Answer:
+    """Busy and idle of several GPUs; who is to blame differs between them."""
+    a, told = run.activities, []
+    for gpu in run.gpus[:MOST_GPUS]:
+        mine = np.flatnonzero(a.device == gpu)
+        whole, busy = int(a.end_ns[mine].max() - a.start_ns[mine].min()), run.busy_ns(mine)
+        told.append(f"GPU {gpu} {duration(whole - busy)} of {duration(whole)} ({percent(whole - busy, whole)})")
+    more = f" and {len(run.gpus) - len(told)} more" if len(run.gpus) > len(told) else ""
+    text = (
+        f"{len(run.gpus)} GPUs are in this file, each idle for a part of its own: {', '.join(told)}{more}. Who is to "
+        "blame is told for files of one GPU."
+    )
+    return Answer("idle", ASK, text, "unknown")
+
+
 def _rows(parts: dict[str, int], window_parts: dict[str, int], whole: int) -> tuple[dict[str, Any], ...]:
     always = (gaps.BUSY, gaps.LATE, gaps.UNKNOWN)
     causes = [gaps.BUSY, *_LAUNCH_BOUND, *(c for c in parts if c not in (gaps.BUSY, *_LAUNCH_BOUND, gaps.UNKNOWN))]
@@ -85,16 +107,18 @@ def _over(run: Run) -> str:
     """`` (3 steps and 8 events launched outside them)``: what the span holds."""
     if not run.steps:
         return ""
+    working = sum(bool(len(step.activities)) for step in run.steps)
+    of_all = f"{working:,} of " if working < len(run.steps) else ""
     outside = int((run.activities.step < 0).sum())
     beside = f" and {plural(outside, 'event')} launched outside them" if outside else ""
-    return f" ({plural(len(run.steps), 'step')}{beside})"
+    return f" ({of_all}{plural(len(run.steps), 'step')}{beside})"
 
 
 def _blame(run: Run, low: int, high: int, parts: dict[str, int]) -> str:
     """``: 509 µs in the 9 of 20 gaps whose next launch had not begun, …``."""
     found = gaps.gaps(run, low, high)
     length = found.lengths
-    late, early, unlinked = found.late, found.linked & ~found.late, ~found.linked
+    late, early, unlinked = found.late, found.linked & ~found.late, ~found.linked & (found.following != ROOT)
     texts = []
     if late.any():
         which = f"the {late.sum():,} of {plural(len(length), 'gap')}" if not late.all() else plural(len(length), "gap")
@@ -139,8 +163,8 @@ def _verdict(parts: dict[str, int], whole: int) -> str:
 
 
 def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
-    steps = step_count(run)
-    low, high = window(run)
+    steps = period_count(run)
+    low, high = window(run) if all(len(step.activities) for step in run.steps) else span(run)
     unseen_ns = gaps.unseen_ns(run, low, high)
     if verdict in _UNEXPLAINED and unseen_ns > _WORTH_SHARE * (high - low):
         text = (

@@ -95,6 +95,11 @@ def event(run: Run, activity: int) -> int:
     return int(run.trace.columns.index[run.activities.row[activity]])
 
 
+def a_period(run: Run) -> str:
+    """``a step``, or ``in this trace`` where no step launched anything: what a figure over `period_count` is per."""
+    return "a step" if any(len(step.activities) for step in run.steps) else "in this trace"
+
+
 def period_count(run: Run) -> int:
     """Over how many steps (or whole traces) a total is spread."""
     return max(len(periods(run)), 1)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 ASK = "How far from the hardware limit?"
 
+MOST_OF_PEAK, MOST_OF_BANDWIDTH = 1.1, 4.0
+"""Shares of the ceilings that nothing real exceeds: peaks are those of the highest clock, while L2 gives small tensors
+two to three times the memory's bandwidth."""
+
 _COLUMNS = (
     Column("kernel", "kernel"),
     Column("op", "op"),
@@ -69,6 +73,25 @@ def rates(run: Run, line: Line, helpers: Sequence[int] = ()) -> Rates:
     )
 
 
+def too_fast(run: Run) -> str:
+    """A sentence where kernels beat their limit by more than caches and clocks explain; empty where none does."""
+    device = run.device
+    if device is None:
+        return ""
+    for r in (rates(run, line) for line in lines(run)):
+        peak = device.peak(r.cost.dtype) if r.cost.dtype else None
+        over_peak = peak and r.flops_per_s and r.flops_per_s > MOST_OF_PEAK * peak
+        bandwidth = device.memory_bytes_per_s
+        over_memory = bandwidth and r.bytes_per_s and r.bytes_per_s > MOST_OF_BANDWIDTH * bandwidth
+        if over_peak or over_memory:
+            times = significant(r.of_limit or 0.0)
+            return (
+                f" The times or the shapes of this file cannot be right: {r.line.identity.short} would run at {times} "
+                f"times what {device.name} can do."
+            )
+    return ""
+
+
 def answer(run: Run) -> Answer | None:
     """A line for each kernel with its rates; ``None`` where no kernel was recorded."""
     every = lines(run)
@@ -98,7 +121,7 @@ def _sentence(run: Run, found: Sequence[Rates]) -> tuple[str, str | None]:
     if unknown > all_ns / 50:
         parts.append(f"the work behind {percent(unknown, all_ns)} of kernel time is not known")
     sentence = "; ".join(parts) or "The work of the kernels is known only in part"
-    return f"{sentence[0].upper()}{sentence[1:]}.", None
+    return f"{sentence[0].upper()}{sentence[1:]}.{too_fast(run)}", None
 
 
 def _matrix(device: Device, known: Sequence[Rates]) -> Iterator[str]:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace.readings.base import Advice, Answer, Column, Reading
+from foretrace.readings.carriers import UNNAMED, class_of
 from foretrace.readings.costs import LATENCY_NS, costs
 from foretrace.readings.flow import Flow, Trip, flow
 from foretrace.readings.groups import periods
-from foretrace.readings.host import a_step, spoken
-from foretrace.readings.lines import event
+from foretrace.readings.host import spoken
+from foretrace.readings.lines import a_period, event
 from foretrace.run import Kind
 from foretrace.units import duration, plural, size
 
@@ -94,13 +95,17 @@ def _none(run: Run) -> Answer | None:
     if took[hidden | graph].sum() > took.sum() / 2:
         why = "kernels in a CUDA graph record no shapes" if graph.any() else "most kernels have no known shapes here"
         return Answer("round_trips", ASK, f"Whether there is something to fuse is unknown: {why}.", "unknown")
+    nameless = np.array([class_of(run, kernel) in UNNAMED for kernel in kernels.tolist()])
+    if took[nameless].sum() > took.sum() / 2:
+        why = "neither the names of most kernels nor their ops say what they do"
+        return Answer("round_trips", ASK, f"Whether there is something to fuse is unknown: {why}.", "unknown")
     in_cache = [pair for pair in round_trips(run) if pair.kind != "attention"]
     if not in_cache:
         text = "Nothing to fuse: no kernel reads what one before it could have handed on without memory."
         return Answer("round_trips", ASK, text, "nothing")
     which = spoken(_pairs(run, in_cache), most=2)
     text = (
-        f"Fusing saves launches here, not memory traffic: {plural(len(in_cache), 'tensor')} {a_step(run)} could stay "
+        f"Fusing saves launches here, not memory traffic: {plural(len(in_cache), 'tensor')} {a_period(run)} could stay "
         f"inside one kernel ({which}), but all are small or held by L2."
     )
     return Answer("round_trips", ASK, text, "in-cache")
@@ -139,7 +144,7 @@ def _read_from_memory(run: Run, kernel: int) -> bool:
 
 
 def _kind(run: Run, trip: Trip) -> str | None:
-    producer, consumer = (run.identity(kernel).op_class for kernel in (trip.producer, trip.consumer))
+    producer, consumer = (class_of(run, kernel) for kernel in (trip.producer, trip.consumer))
     if consumer not in _CHAINED:
         return None
     if producer in _CHAINED:
@@ -162,22 +167,22 @@ def _attention(run: Run, followed: Flow) -> frozenset[Trip]:
         into.setdefault(trip.consumer, []).append(trip)
     found: set[Trip] = set()
     for last in followed.trips:
-        if run.identity(last.consumer).op_class != "gemm":
+        if class_of(run, last.consumer) != "gemm":
             continue
-        chain, classes = [last], [run.identity(last.producer).op_class]
+        chain, classes = [last], [class_of(run, last.producer)]
         while classes[-1] != "gemm":
             above = next((t for t in into.get(chain[-1].producer, ()) if t.elements == last.elements), None)
             if above is None:
                 break
             chain.append(above)
-            classes.append(run.identity(above.producer).op_class)
+            classes.append(class_of(run, above.producer))
         if classes[-1] == "gemm" and "softmax" in classes:
             found.update(chain)
     return frozenset(found)
 
 
 def _sentence(run: Run, pairs: Sequence[Pair]) -> tuple[str, str | None]:
-    per = a_step(run)
+    per = a_period(run)
     if run.device is None or not run.device.memory_bytes_per_s:
         total = size(sum(pair.saved_bytes for pair in pairs))
         name = run.device_name or "this device"
@@ -250,8 +255,8 @@ def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
     total = sum(pair.saved_bytes for pair in some)
     if run.device is None or not run.device.memory_bytes_per_s:
         return Advice(
-            f"Fuse {spoken(_pairs(run, some))}: {size(total)} {a_step(run)} need not go to memory and back. What that "
-            "saves is unknown without the device's limits (--device-spec)."
+            f"Fuse {spoken(_pairs(run, some))}: {size(total)} {a_period(run)} need not go to memory and back. What "
+            "that saves is unknown without the device's limits (--device-spec)."
         )
     saves = round(_ns(run, total))
     if kind == "attention":
@@ -288,7 +293,7 @@ def _between_ns(run: Run, pairs: Sequence[Pair]) -> int:
 def _between(run: Run, pairs: Sequence[Pair]) -> list[int]:
     """Kernels and copies inside the chain, which all go away: everything that writes or reads it but the products."""
     kernels = {kernel for pair in pairs for kernel in (pair.trip.producer, pair.trip.consumer)}
-    return [kernel for kernel in kernels if run.identity(kernel).op_class != "gemm"]
+    return [kernel for kernel in kernels if class_of(run, kernel) != "gemm"]
 
 
 def _counted(run: Run, activities: Sequence[int]) -> str:

@@ -140,7 +140,7 @@ def _because(run: Run, step: int, by_cause: Floats) -> str:
     for i in order:
         name = _largest(run, step, i) if i not in (_PYTHON, _FRAMES) else None
         texts.append(f"{duration(by_cause[i])} more in {_CAUSES[i]}{f' ({name})' if name else ''}")
-    return ", ".join(texts)
+    return ", ".join(texts) or "what it did more is not in the file (its step overlaps others)"
 
 
 def _largest(run: Run, step: int, cause: int) -> str | None:

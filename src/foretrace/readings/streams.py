@@ -12,8 +12,6 @@ from foretrace.run.intervals import covered_ns, union_ns
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from foretrace.run import Run
 
 ASK = "What overlaps?"
@@ -41,28 +39,36 @@ def answer(run: Run) -> Answer | None:
         unknown = int((a.stream < 0).sum())
         text = f"Unknown: {plural(unknown, 'GPU event')} of {len(a):,} name no stream."
         return Answer("streams", ASK, text, verdict="unknown")
-    rows = sorted((_row(run, (a.device == d) & (a.stream == s)) for d, s in lanes), key=lambda row: -row["busy_ns"])
+    gpus = np.unique(a.device)
+    rows = sorted((_row(run, d, s) for d, s in lanes), key=lambda row: -row["busy_ns"])
     total = int((a.end_ns - a.start_ns).sum())
-    busy = run.busy_ns()
+    busy = sum(run.busy_ns(np.flatnonzero(a.device == gpu)) for gpu in gpus)
     overlap = total - busy
     side = sum(row["busy_ns"] for row in rows[1:])
-    count = plural(len(lanes), "stream")
+    on = f" on {len(gpus)} GPUs" if len(gpus) > 1 else ""
+    columns = (Column("device", "GPU"), *_COLUMNS) if on else _COLUMNS
+    count = f"{plural(len(lanes), 'stream')}{on}"
     if not overlap:
         sentence = f"None of the {count} overlaps another: GPU busy equals the sum of its events, {duration(busy)}."
         verdict = "none"
     else:
-        which = f"stream {rows[0]['stream']}" if len(rows) == 2 else "the busiest"  # noqa: PLR2004 - two streams
+        of_gpu = f" of GPU {rows[0]['device']}" if on else ""
+        which = f"stream {rows[0]['stream']}{of_gpu}" if len(rows) == 2 else "the busiest"  # noqa: PLR2004 - two streams
         sentence = (
             f"{count} overlap for {duration(overlap)}: beside {which} the others are busy {duration(side)} and "
             f"{percent(overlap, side)} of that is hidden."
         )
         verdict = "mostly" if 2 * overlap >= side else "partly"
-    return Answer("streams", ASK, sentence + _communication(run), verdict, tuple(rows), _COLUMNS)
+    return Answer("streams", ASK, sentence + _communication(run), verdict, tuple(rows), columns)
 
 
-def _row(run: Run, mine: NDArray[np.bool_]) -> dict[str, Any]:
+def _row(run: Run, device: int, stream: int) -> dict[str, Any]:
+    """One stream beside the others of its GPU."""
     a = run.activities
-    here, others = (a.start_ns[mine], a.end_ns[mine]), (a.start_ns[~mine], a.end_ns[~mine])
+    same = a.device == device
+    mine = same & (a.stream == stream)
+    beside = same & ~mine
+    here, others = (a.start_ns[mine], a.end_ns[mine]), (a.start_ns[beside], a.end_ns[beside])
     busy = union_ns(*here)
     first = int(np.flatnonzero(mine)[0])
     return {
@@ -71,7 +77,7 @@ def _row(run: Run, mine: NDArray[np.bool_]) -> dict[str, Any]:
         "events": int(mine.sum()),
         "busy_ns": busy,
         "hidden_ns": covered_ns(here, others),
-        "share": busy / max(run.busy_ns(), 1),
+        "share": busy / max(run.busy_ns(np.flatnonzero(same)), 1),
         "event": int(run.trace.columns.index[a.row[first]]),
     }
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from foretrace import units
-from foretrace.readings.host import a_step
+from foretrace.readings.lines import a_period
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
 from foretrace.report.kernel_table import kernel_table
 from foretrace.report.op_table import op_table
@@ -123,7 +123,7 @@ def _saving(run: Run, row: Mapping[str, Any]) -> str:
     share = row.get("share")
     whole = "it" if row.get("share_of") == "the step" else "GPU time"
     of_it = f" ({units.percent(share, 1)} of {whole})" if share is not None else ""
-    return f" Saves up to {units.duration(row['saves_ns'])} {a_step(run)}{of_it}."
+    return f" Saves up to {units.duration(row['saves_ns'])} {a_period(run)}{of_it}."
 
 
 def _brief(answer: Answer) -> str:

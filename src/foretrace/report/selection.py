@@ -69,7 +69,15 @@ def _step(run: Run, number: int) -> Run:
     inside = np.zeros(len(run.host), dtype=np.bool_)
     for position in chosen:
         inside |= (begins >= run.steps[position].start_ns) & (begins < run.steps[position].end_ns)
-    return _restricted(run, inside, np.isin(run.activities.step, chosen), chosen)
+    cut = _restricted(run, inside, np.isin(run.activities.step, chosen), chosen)
+    until = _begins_after(run, chosen[-1])
+    return replace(cut, steps=(*cut.steps[:-1], replace(cut.steps[-1], until_ns=until)))
+
+
+def _begins_after(run: Run, position: int) -> int | None:
+    """When the work of the next step that has any begins on the device; ``None`` after the last."""
+    following = (step.activities for step in run.steps[position + 1 :] if len(step.activities))
+    return next((int(run.activities.start_ns[activities].min()) for activities in following), None)
 
 
 def _region(run: Run, name: str) -> Run:

@@ -100,7 +100,10 @@ class Activities:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One ``ProfilerStep#N`` on the host and the activities launched inside it, on any thread."""
+    """One ``ProfilerStep#N`` on the host and the activities launched inside it, on any thread.
+
+    ``until_ns`` is when the next step's work begins on the device, in a run that was cut after this step.
+    """
 
     name: str
     index: int
@@ -108,6 +111,7 @@ class Step:
     start_ns: int
     end_ns: int
     activities: Ints
+    until_ns: int | None = None
 
     @property
     def dur_ns(self) -> int:
@@ -183,6 +187,11 @@ class Run:
         several = len(self.gpus) > 1
         told = [f"{n} × {name}" if several and n > 1 else name for name, n in sorted(names.items())]
         return " + ".join(told) or backend(self.trace)
+
+    @property
+    def until_ns(self) -> int | None:
+        """When the work after the last step begins, where this run was cut from a longer one (`Step.until_ns`)."""
+        return self.steps[-1].until_ns if self.steps else None
 
     @property
     def repaired(self) -> bool:
