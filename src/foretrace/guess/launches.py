@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from foretrace.guess import foreach, gemm
-from foretrace.ops import launches_nothing, work
+from foretrace.guess import foreach, gemm, recurrent
+from foretrace.ops import Work, launches_nothing, short_dtype, work
 
 if TYPE_CHECKING:
     from foretrace.devices import Device
     from foretrace.guess.record import Call
-    from foretrace.ops import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,14 @@ def _as(*parts: str) -> Rule:
     return rule
 
 
+def _network(call: Call, _done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A recurrent network in one op, of which the products can be counted: twice as many in its backward."""
+    counted = recurrent.flops(call.shapes)
+    twice = 2 if call.op.endswith("_backward") else 1
+    done = Work("gemm", counted and twice * counted, None, None, launches=True, dtype=short_dtype(call.dtypes[0]))
+    yield Launch(call.op, "gemm", _shapes(call), done, why="how many kernels this is cannot be told")
+
+
 def _copy(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """A new tensor filled by ``copy_(new, old)``."""
     yield Launch("aten::copy_", "copy", (*_shapes(call)[:1], *_shapes(call)[:1]), done)
@@ -239,6 +246,9 @@ _RULES: dict[str, Rule] = {
     "nll_loss_backward": _as("fill_:fill", "*nll_loss_backward:pointwise"),
     "topk": _as("*topk:sort", "topk:sort"),
     "nonzero": _as("*nonzero:reduction", "nonzero:copy", "nonzero:scan"),
+    **{f"{op}{ending}": _network for op in recurrent.NETWORKS for ending in ("", "_backward")},
+    **dict.fromkeys(("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"), _classed("pointwise")),
+    **dict.fromkeys(("_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell_backward"), _classed("pointwise")),
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward"), _norm_backward),

@@ -16,6 +16,7 @@ from foretrace.guess.device_ops import DeviceOps, device_attention
 from foretrace.guess.launches import launches
 from foretrace.guess.looks import Numbers
 from foretrace.guess.record import Fused, recording
+from foretrace.guess.recurrent import device_networks
 from foretrace.guess.stage import OnCpu
 from foretrace.ops import launches_nothing
 from foretrace.units import plural
@@ -118,6 +119,7 @@ def _recorded(
         recorder = compiler.recorder = stack.enter_context(recording())
         numbers.where = recorder.where
         stack.enter_context(device_attention(device))
+        stack.enter_context(device_networks(device, recorder, cells=not compiled))
         if not compiled:  # Dynamo would compile what these modes do
             stack.enter_context(OnCpu())
             stack.enter_context(DeviceOps(device, recorder))
