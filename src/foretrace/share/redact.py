@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -55,6 +56,9 @@ _INTERNAL_HOST = re.compile(
     r"|[a-z][a-z0-9]*-[\w-]*\d[\w-]*(?:\.[\w-]+)*\.local)(?![\w-])"
 )
 """Names that are hosts' whoever has them: of clouds and of networks without a name in public."""
+_ENCODED_SLASH = re.compile(r"(?i)%(?:25){0,3}(?:2f|5c)")  # encoded up to four times over
+_ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2}|[\w.~+@-])++")
+"""A run of percent-encoded text: what is private in it is seen when it is decoded."""
 _STACK_KEYS = frozenset({"Call stack", "Call Stack", "call_stack", "Python stack", "python_stack", "stack", "Stack"})
 _FRAME_CATEGORY, _MODULE = "python_function", "nn.Module: "
 _LONGEST_KEY = 100
@@ -191,6 +195,8 @@ class Redactor:
         return by
 
     def _hide(self, text: str, counts: Counter[str], paths: re.Pattern[str] = ABSOLUTE) -> str:
+        if "%" in text and _ENCODED_SLASH.search(text):
+            text = _ENCODED.sub(lambda match: self._encoded(match.group(), counts, paths), text)
         for rule in _RULES:
             if any(part in text for part in rule.needs):
                 text, times = rule.pattern.subn(rule.by, text)
@@ -200,6 +206,14 @@ class Redactor:
             counts["path"] += sum(shorten(path, self._home) != path for path in paths.findall(text))
             text = paths.sub(lambda match: shorten(match.group(), self._home), text)
         return self._without_names(text, counts)
+
+    def _encoded(self, run: str, counts: Counter[str], paths: re.Pattern[str]) -> str:
+        """A percent-encoded text redacted inside; the very same text when nothing in it is private."""
+        decoded = unquote(run)
+        if decoded == run or not _ENCODED_SLASH.search(run):
+            return run
+        hidden = self._hide(decoded, counts, paths)
+        return run if hidden == decoded else quote(hidden, safe="~[]")
 
     def _without_names(self, text: str, counts: Counter[str]) -> str:
         if self._hidden is None:

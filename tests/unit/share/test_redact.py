@@ -101,10 +101,15 @@ def test_secrets_in_free_text(text: str, expected: str) -> None:
         (r"\\fileserver\ada\run\t.py", ".../t.py"),
         ("/home/ada/p1234/ThreadPoolTaskRunner1234", "~/p1234/ThreadPoolTaskRunner1234"),
         ('{"cwd": "/fsx/acme/run7"}', '{"cwd": ".../run7"}'),
+        ("%2Fhome%2Fada%2Fx.py", "~%2Fx.py"),
+        ("vscode?path=%2fhome%2fada%2fmy%20code%2fx.py&line=3", "vscode?path=~%2Fmy%20code%2Fx.py&line=3"),
+        ("file%3A%2F%2F%2Ffsx%2Facme%2Ftrain.py", "...%2Ftrain.py"),
+        ("C%3A%5CUsers%5Cada%5Cx.py", "~%5Cx.py"),
+        ("%252Fhome%252Fada%252Fx.py", "~%252Fx.py"),
     ],
 )
 def test_absolute_paths_are_shortened(text: str, expected: str) -> None:
-    """A home becomes ~, a package keeps its own part, of any other path the last part stays."""
+    """A home becomes ~, a package keeps its own part, of any other path the last part stays; so percent-encoded."""
     assert redactor().text(text) == expected
 
 
@@ -128,6 +133,9 @@ def test_absolute_paths_are_shortened(text: str, expected: str) -> None:
         "cuda:nccl",
         "https://pytorch.org/docs/stable/profiler.html",
         "/dev/nvidia0",
+        "https%3A%2F%2Fpytorch.org%2fdocs%2Fstable",
+        "lib%2Ftorch at 50%2F60 %%2F%2",
+        f"%{'25' * 5_000}2F",
         "the next-token prediction",
         "threading.local",
         "a @ b.T",
