@@ -56,7 +56,7 @@ def share(
         raise InputError("no folder was given", hint="`foretrace share traces -b traces`")
     out.check()
     request = Request(folder, private=private, redact=not no_redact, stacks=stacks, kernel=kernel, dry_run=dry_run)
-    where = buckets.find(hub.connect(), bucket, namespace)
+    where = buckets.find(hub.connect(), bucket, namespace, may_guess=dry_run)
     with TemporaryDirectory(prefix="foretrace-") as into:
         with working() as progress:
             prepared = prepare(request, where, Path(into), progress)

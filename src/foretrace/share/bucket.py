@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from foretrace.errors import InputError
-from foretrace.share.hub import speaking, whoami
+from foretrace.share.hub import logged_in, speaking, whoami
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-Status = Literal["new", "changed", "unchanged"]
+Status = Literal["new", "changed", "unchanged", "unknown"]
 
 _COMMIT_BYTES, _COMMIT_FILES = 32_000_000, 32
 """The most that one commit holds: what a cut connection can cost."""
@@ -47,11 +47,13 @@ class Bucket:
         api: The Hub's client.
         id: ``namespace/name``.
         private: Whether only its owners can read it; ``None`` while it is not there.
+        asked: Whether the Hub was asked; without, nothing is known of the bucket and it is taken for one not there.
     """
 
     api: HfApi
     id: str
     private: bool | None
+    asked: bool = True
 
     @property
     def exists(self) -> bool:
@@ -78,7 +80,7 @@ class Bucket:
         return Bucket(self.api, self.id, private)
 
     def plan(self, files: Sequence[tuple[Path, str]]) -> tuple[Upload, ...]:
-        """Which of the files (path, name in the bucket) are new there, changed or unchanged.
+        """Which of the files (path, name in the bucket) are new there, changed or unchanged; unknown if nobody asked.
 
         Raises:
             HubError: The Hub could not be asked.
@@ -93,9 +95,14 @@ class Bucket:
         with speaking("the hashes of the files"):
             hashes = [info.hash for info in hf_xet.hash_files([str(path) for path, _ in files])] if files else []
         return tuple(
-            Upload(path, remote, path.stat().st_size, content, _status(there.get(remote), content))
+            Upload(path, remote, path.stat().st_size, content, self._status(there.get(remote), content))
             for (path, remote), content in zip(files, hashes, strict=True)
         )
+
+    def _status(self, there: str | None, content: str) -> Status:
+        if not self.asked:
+            return "unknown"
+        return "new" if there is None else "unchanged" if there == content else "changed"
 
     def send(self, uploads: Sequence[Upload], progress: Progress) -> None:
         """Send what is new or changed; what has been sent when it fails stays and is unchanged the next time.
@@ -115,8 +122,14 @@ class Bucket:
             done += len(commit)
 
 
-def find(api: HfApi, name: str, namespace: str | None = None) -> Bucket:
+def find(api: HfApi, name: str, namespace: str | None = None, *, may_guess: bool = False) -> Bucket:
     """The bucket called ``name``: in ``namespace``, or the one that ``name`` itself says, or the user's own.
+
+    Args:
+        api: The Hub's client.
+        name: Its name, with or without the namespace.
+        namespace: User or organization.
+        may_guess: Whether it will do to know its name, where the namespace is given and nobody is logged in.
 
     Raises:
         InputError: The name is none, or nobody is logged in.
@@ -129,16 +142,14 @@ def find(api: HfApi, name: str, namespace: str | None = None) -> Bucket:
     own, slash, short = name.strip("/").rpartition("/")
     if not short or "/" in own or (slash and namespace not in (None, own)):
         raise InputError(f"`{name}` is no name of a bucket", hint="`-b NAME`, with `-n NAMESPACE` if it is not yours")
+    if may_guess and (own or namespace) and not logged_in(api):
+        return Bucket(api, f"{own or namespace}/{short}", None, asked=False)
     bucket_id = f"{own or namespace or whoami(api)}/{short}"
     with speaking(f"bucket `{bucket_id}`"):
         try:
             return Bucket(api, bucket_id, bool(api.bucket_info(bucket_id).private))
         except BucketNotFoundError:
             return Bucket(api, bucket_id, None)
-
-
-def _status(there: str | None, content: str) -> Status:
-    return "new" if there is None else "unchanged" if there == content else "changed"
 
 
 def _commits(uploads: Sequence[Upload]) -> Iterator[list[Upload]]:

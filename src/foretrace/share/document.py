@@ -25,12 +25,15 @@ _COLUMNS = (
 def document(result: Share) -> Document:
     """The bucket, what was sent, what was removed, and the links."""
     traces = plural(sum(file.kind == "trace" for file in result.files), "trace")
+    seen_by = "private" if result.private else None if result.created is None else "public"
     blocks: list[Block] = [
-        Headline(f"{result.bucket} · {'private' if result.private else 'public'} · {traces}"),
+        Headline(" · ".join(part for part in (result.bucket, seen_by, traces) if part)),
         Sentence(_sentence(result)),
     ]
     blocks += [Note(f"{file.path}: {note}") for file in result.files for note in file.notes]
     blocks.append(Table(_COLUMNS, [asdict(file) for file in result.files], folds=True))
+    if result.created is None:
+        blocks.append(Note("nobody is logged in: what is in the bucket already, which is not sent again, is unknown"))
     links = [file for file in result.files if file.perfetto]
     if links and not result.dry_run:
         blocks.append(Listing("Open in Perfetto", tuple(Item(file.path, file.perfetto) for file in links)))
@@ -45,7 +48,7 @@ def document(result: Share) -> Document:
 
 
 def _sentence(result: Share) -> str:
-    sent = [file for file in result.files if file.status in ("new", "changed")]
+    sent = [file for file in result.files if file.status in ("new", "changed", "unknown")]
     n_bytes = size(sum(file.size_bytes or 0 for file in sent))
     verb = "would be sent" if result.dry_run else "sent"
     made = ""

@@ -47,6 +47,13 @@ def connect() -> HfApi:
     return api
 
 
+def logged_in(api: HfApi) -> bool:
+    """Whether the client has a token; whether the Hub accepts it is not asked."""
+    from huggingface_hub import get_token  # noqa: PLC0415 - an extra
+
+    return bool(api.token or get_token())
+
+
 def whoami(api: HfApi) -> str:
     """The name of the logged-in user.
 

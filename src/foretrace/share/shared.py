@@ -41,7 +41,7 @@ class SharedFile:
     Attributes:
         path: Its name in the bucket.
         kind: ``trace``, ``environment`` or ``report``.
-        status: ``new``, ``changed``, ``unchanged`` or ``failed``.
+        status: ``new``, ``changed``, ``unchanged``, ``failed``, or ``unknown`` where the Hub was not asked.
         size_bytes: Of what is sent.
         url: Where it is in the bucket.
         perfetto: Opens a trace in Perfetto, on its slowest step or the kernel that was asked for.
@@ -70,7 +70,7 @@ class Share:
     Attributes:
         bucket, page: The bucket's id and its page on the Hub.
         private: Whether only its owners can read it.
-        created: Whether it was made, or would be, for this.
+        created: Whether it was made, or would be, for this; ``None`` where the Hub was not asked.
         dry_run: Whether nothing was sent.
         redacted: Whether redacted copies are shared.
         manifest: Name of the manifest in the bucket; ``None`` in a dry run.
@@ -80,7 +80,7 @@ class Share:
     bucket: str
     page: str
     private: bool
-    created: bool
+    created: bool | None
     dry_run: bool
     redacted: bool
     manifest: str | None
@@ -154,7 +154,7 @@ def prepare(request: Request, bucket: Bucket, into: Path, progress: Progress) ->
         bucket=bucket.id,
         page=bucket.page,
         private=bool(bucket.private) or (request.private and not bucket.exists),
-        created=not bucket.exists,
+        created=not bucket.exists if bucket.asked else None,
         dry_run=request.dry_run,
         redacted=request.redact,
         manifest=None if request.dry_run else _manifest_name(request),

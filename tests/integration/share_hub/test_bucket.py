@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -92,6 +94,26 @@ def test_a_dry_run_sends_nothing(hub: Any, foretrace: Command, traces: Path) -> 
     assert "ui.perfetto.dev" not in done.stdout
     assert hub.buckets == {}
     assert not [line for line in hub.requests if line.startswith("POST")]
+
+
+@pytest.mark.parametrize("where", [("-b", "traces", "-n", "lovelace"), ("-b", "lovelace/traces")])
+def test_a_dry_run_needs_no_login_where_the_namespace_is_given(
+    where: tuple[str, ...], hub: Any, foretrace: Command, traces: Path
+) -> None:
+    """What would be sent is said; what is there already is unknown, and the Hub is not asked."""
+    del traces
+    done = foretrace("share", "traces", *where, "--dry-run", token=None)
+    assert done.returncode == 0
+    assert "2 files would be sent" in done.stdout
+    assert "would be made" not in done.stdout
+    assert "nobody is logged in: what is in the bucket already" in done.stdout
+    shared = record(foretrace("share", "traces", *where, "--dry-run", "--format", "json", token=None))
+    assert (shared["bucket"], shared["created"], set(statuses(shared).values())) == (
+        "lovelace/traces",
+        None,
+        {"unknown"},
+    )
+    assert hub.requests == []
 
 
 def test_a_bucket_is_not_made_unasked(hub: Any, foretrace: Command, traces: Path) -> None:
