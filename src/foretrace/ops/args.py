@@ -35,11 +35,11 @@ class Args:
     inplace: bool = False
 
     def __len__(self) -> int:
-        return max(len(self.shapes), len(self.dtypes), len(self.concrete))
+        return max(len(_listed(items)) for items in (self.shapes, self.dtypes, self.concrete))
 
     def find(self, index: int | None) -> Tensor | None:
         """The tensor at ``index``, or ``None`` when there is none (absent, a scalar, a list)."""
-        if index is None or not 0 <= index < len(self.shapes):
+        if index is None or not 0 <= index < len(_listed(self.shapes)):
             return None
         kind = _at(self.dtypes, index)
         dtype = short_dtype(kind) if isinstance(kind, str) else None
@@ -48,7 +48,7 @@ class Args:
         shape = _sizes(self.shapes[index])
         if shape is None or (kind is None and not shape):
             return None
-        strides = _sizes(self.strides[index]) if index < len(self.strides) else None
+        strides = _sizes(_at(self.strides, index))
         return Tensor(shape, dtype, strides if strides is not None and len(strides) == len(shape) else None)
 
     def tensor(self, index: int) -> Tensor:
@@ -77,7 +77,7 @@ class Args:
 
     def all_tensors(self) -> list[Tensor]:
         """Every single tensor among the arguments, in order; lists are left out."""
-        found = (self.find(index) for index in range(len(self.shapes)))
+        found = (self.find(index) for index in range(len(_listed(self.shapes))))
         return [tensor for tensor in found if tensor is not None]
 
     def is_a(self, index: int, kind: str) -> bool:
@@ -148,7 +148,8 @@ def _may_be_tensor(kind: object) -> bool:
 
 
 def _at(items: Sequence[object], index: int) -> object:
-    return items[index] if index < len(items) else None
+    listed = _listed(items)
+    return listed[index] if index < len(listed) else None
 
 
 def _listed(value: object) -> Sequence[object]:
@@ -160,7 +161,7 @@ def _sizes(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list | tuple):
         return None
     for size in value:
-        if not isinstance(size, int) or size < 0:
+        if type(size) is not int or size < 0:
             return None
     return tuple(value)
 

@@ -42,7 +42,7 @@ def answer(run: Run) -> Answer | None:
     gpus = np.unique(a.device)
     rows = sorted((_row(run, d, s) for d, s in lanes), key=lambda row: -row["busy_ns"])
     total = int((a.end_ns - a.start_ns).sum())
-    busy = sum(run.busy_ns(np.flatnonzero(a.device == gpu)) for gpu in gpus)
+    busy = run.busy_ns()
     overlap = total - busy
     side = sum(row["busy_ns"] for row in rows[1:])
     on = f" on {len(gpus)} GPUs" if len(gpus) > 1 else ""

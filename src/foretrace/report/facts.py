@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.run import ROOT, Kind
-from foretrace.run.intervals import gaps
+from foretrace.run.intervals import gaps, union_ns
 
 if TYPE_CHECKING:
     from foretrace.run import Run
@@ -34,7 +34,7 @@ class Totals:
     Attributes:
         kernels, copies, sets: How many of each.
         kernel_ns: Sum of the kernels' durations.
-        busy_ns: Length of the union of all activities.
+        busy_ns: Length of the union of all activities, of whichever GPU.
         span_ns: First start to last end.
         linked, orphans: Activities whose launch is, and is not, in the file.
         streams: Device streams that ran something.
@@ -80,7 +80,7 @@ def totals(run: Run) -> Totals:
     linked = int(np.count_nonzero(a.launch != ROOT))
     hole_start, hole_end = gaps(a.start_ns, a.end_ns)
     holes = hole_end - hole_start
-    busy = run.busy_ns()
+    busy = union_ns(a.start_ns, a.end_ns)
     return Totals(
         kernels=int(np.count_nonzero(kernel)),
         copies=int(np.count_nonzero(a.kind == Kind.COPY)),

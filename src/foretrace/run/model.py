@@ -291,8 +291,12 @@ class Run:
         return recorded.extent(grid), recorded.extent(block)
 
     def busy_ns(self, activities: Ints | slice = slice(None)) -> int:
-        """Length of the union of the given activities' intervals (all of them by default)."""
-        return union_ns(self.activities.start_ns[activities], self.activities.end_ns[activities])
+        """Length of the union of the given activities' intervals (all of them by default), the sum of it over GPUs."""
+        a = self.activities
+        start, end, device = a.start_ns[activities], a.end_ns[activities], a.device[activities]
+        if not len(device) or (device == device[0]).all():
+            return union_ns(start, end)
+        return sum(union_ns(start[device == one], end[device == one]) for one in np.unique(device))
 
     def kernels(self, activities: Ints | None = None) -> Ints:
         """The kernels among ``activities`` (all by default)."""

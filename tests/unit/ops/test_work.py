@@ -24,6 +24,17 @@ def test_a_matrix_product_of_the_recorded_mlp() -> None:
     assert said.launches is True
 
 
+@pytest.mark.parametrize("odd", [5, 0.5, "x", True, {"a": 1}])
+def test_arguments_that_are_no_lists(odd: object) -> None:
+    """What is no list says nothing: the op is known, its work is not."""
+    every: list[object] = [[[8192, 768], [768, 3072]], [BF16, BF16], ["", ""], [[768, 1], [1, 768]]]
+    for position in range(4):
+        said = work("aten::mm", *(odd if i == position else one for i, one in enumerate(every)))  # type: ignore[arg-type]
+        assert said is not None
+        assert said.op_class == "gemm"
+        assert said.flops in ((None,) if position == 0 else (None, 38_654_705_664))
+
+
 def test_the_activation_and_the_gate_of_the_recorded_mlp() -> None:
     """GELU reads and writes 50.3 MB each; the product of two such tensors moves three times that."""
     shape, strides = [64, 128, 3072], [393216, 3072, 1]

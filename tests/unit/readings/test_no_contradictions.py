@@ -103,7 +103,7 @@ def test_an_unknown_op_that_takes_a_good_part_of_the_step(scale: int) -> None:
     """A custom op that takes a third of its step and launches nothing computes, in steps of any length."""
     trace = TraceBuilder().step(0, 0, 900 * scale).op("mine::tokenize", 10 * scale, 300 * scale)
     run = trace.kernel("k", 400 * scale, 10 * scale, launch=(320 * scale, 3 * scale)).run()
-    assert [run.name(i) for i in cpu_computing(run).nonzero()[0]] == ["mine::tokenize"]
+    assert [run.name(i) for i in cpu_computing(run).nonzero()[0].tolist()] == ["mine::tokenize"]
 
 
 def test_renamed_kernels_are_known_by_their_ops() -> None:

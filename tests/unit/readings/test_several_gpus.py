@@ -66,6 +66,14 @@ def test_streams_name_their_gpu() -> None:
     assert streams.sentence.startswith("None of the 2 streams on 2 GPUs overlaps another")
 
 
+def test_parallel_gpus_add_up() -> None:
+    """Two GPUs busy at the same time for 400 µs were busy for 800 µs: shares of it never exceed the whole."""
+    trace = _listed("NVIDIA H200", "NVIDIA H200").step(0, 0, 950)
+    for gpu in range(2):
+        trace.kernel("k", 100, 400, launch=(10 + 20 * gpu, 3), device=gpu)
+    assert trace.run().busy_ns() == 800_000
+
+
 def test_unlike_gpus_have_no_ceilings_in_common() -> None:
     """A file of two kinds of GPU names both and prices the work as neither."""
     run = _alternating("NVIDIA A100-SXM4-80GB", "NVIDIA H200")

@@ -60,7 +60,7 @@ events = st.fixed_dictionaries(
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(events, max_size=30))
 def test_every_list_of_events_makes_a_sound_run(tmp_path: Path, listed: list[dict[str, Any]]) -> None:
-    """Invariants, the number of activities, busy as counted microsecond by microsecond, and printable notes."""
+    """Invariants, the number of activities, busy as counted microsecond by microsecond on each GPU, and printable notes."""
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": listed}))
     run = read(path)
@@ -69,7 +69,11 @@ def test_every_list_of_events_makes_a_sound_run(tmp_path: Path, listed: list[dic
     begun = sum(e["ph"] == "B" and _is_work(e) for e in listed)
     assert len(work) + begun == len(run.activities)
     if not begun:
-        busy_us = {t for e in work for t in range(e["ts"], e["ts"] + max(e.get("dur", 0), 0))}
+        busy_us = {
+            (e.get("args", {}).get("device"), t)
+            for e in work
+            for t in range(e["ts"], e["ts"] + max(e.get("dur", 0), 0))
+        }
         assert 1_000 * len(busy_us) == run.busy_ns()
     assert all(note.text.isprintable() and note.count > 0 for note in run.notes)
     assert _owned(run) == len(run.activities)
