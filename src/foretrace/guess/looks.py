@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from foretrace.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from foretrace.guess.record import Recorder
 
 MOST_LOOKS = 1_000
 """Looks from one line of one module above which it is taken for a loop that the data would end."""
@@ -79,6 +82,34 @@ class Numbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 f"{looker} looked at data {MOST_LOOKS:,} times: the loop depends on data, and a guess has sizes only",
                 hint="guess one iteration of it, or profile it instead",
             )
+
+
+@contextmanager
+def lists_at_once(recorder: Recorder) -> Iterator[None]:
+    """``tolist()`` copies the whole tensor and looks once, as on a device; fake tensors look at each element."""
+    original: Any = FakeTensor.tolist
+
+    def tolist(self: FakeTensor) -> Any:  # noqa: ANN401 - a number, or nested lists of it
+        if self.dim() == 0 or self.constant is not None or recorder.paused:
+            return original(self)
+        recorder.add("aten::_to_copy", [self, None, None, None, None, False, None])
+        recorder.paused = True
+        try:
+            number = self.new_empty(()).item()
+        finally:
+            recorder.paused = False
+        return _nested(list(self.shape), number)
+
+    fake: Any = FakeTensor
+    fake.tolist = tolist
+    try:
+        yield
+    finally:
+        fake.tolist = original
+
+
+def _nested(shape: list[int], number: float) -> Any:  # noqa: ANN401 - as above
+    return [_nested(shape[1:], number) for _ in range(shape[0])] if shape else number
 
 
 def _number_like(tensor: torch.Tensor, number: int) -> bool | int | float:

@@ -14,7 +14,7 @@ from foretrace.guess import cost
 from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
 from foretrace.guess.launches import launches
-from foretrace.guess.looks import Numbers
+from foretrace.guess.looks import Numbers, lists_at_once
 from foretrace.guess.record import Fused, recording
 from foretrace.guess.recurrent import device_networks
 from foretrace.guess.stage import OnCpu
@@ -118,6 +118,7 @@ def _recorded(
         numbers = stack.enter_context(Numbers(_STEP))
         recorder = compiler.recorder = stack.enter_context(recording())
         numbers.where = recorder.where
+        stack.enter_context(lists_at_once(recorder))
         stack.enter_context(device_attention(device))
         stack.enter_context(device_networks(device, recorder, cells=not compiled))
         if not compiled:  # Dynamo would compile what these modes do

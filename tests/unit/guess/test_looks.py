@@ -67,6 +67,13 @@ def test_a_loop_that_data_would_end_is_refused() -> None:
     assert caught.value.hint == "guess one iteration of it, or profile it instead"
 
 
+def test_a_list_is_one_copy_and_one_look() -> None:
+    """However long it is: 2,000 elements are no loop, and come in the tensor's nesting."""
+    made = guess(lambda x: len(x.view(1_000, 2).tolist()[999]) * x, torch.ones(2_000))
+    assert [k.op for k in made.kernels] == ["aten::copy_", "aten::mul"]
+    assert [note.endswith("1.0 was assumed") for note in made.notes] == [True]
+
+
 def test_a_module_that_exits_is_an_error() -> None:
     """`sys.exit` in a forward ends the guess with a reason, not the process."""
     with pytest.raises(InputError, match="ends the program: SystemExit: 7"):
