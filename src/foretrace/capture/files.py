@@ -68,9 +68,7 @@ class OutputFiles:
         for path in (self.trace, self.environment):
             if path.exists() and not self.force:
                 message = f"`{path}` exists and is not overwritten"
-                raise InputError(
-                    message, hint="`--force` (`force=True`) replaces it; or take another `--out`"
-                )
+                raise InputError(message, hint="`--force` (`force=True`) replaces it; or take another `--out`")
 
     def write(self, profiler: torch.profiler.profile, environment: bytes) -> None:
         """Write the trace, then what it ran on; each in a temporary file that is moved into place."""
