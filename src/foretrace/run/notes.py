@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.run import ranks, steps
-from foretrace.run.categories import BOOKKEEPING, RANGE_PROFILER, Kind
+from foretrace.run.categories import BOOKKEEPING, DEVICE, RANGE_PROFILER, Kind, kinds
 from foretrace.run.links import candidates
 from foretrace.run.tree import ROOT
 from foretrace.trace.columns import Note
+from foretrace.trace.times import LOST
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def _nothing_recorded(run: Run) -> Note | None:
     columns, tables = run.trace.columns, run.trace.tables
     kept = [code for code, category in enumerate(tables.category) if category in BOOKKEEPING]
     slices = (columns.dur_ns >= 0) & ~np.isin(columns.category, kept)
+    if (slices & (columns.start_ns == LOST)).any():
+        return None  # there is work in the file, without a time that can be read; the reader's own note says so
     unknown = int(np.isin(np.arange(len(columns)), run.host.row, invert=True)[slices].sum())
     if unknown:
         text = f"category unknown: {plural(unknown, 'slice')} of no category that PyTorch's profiler writes"
@@ -70,8 +73,8 @@ def _torch_npu(run: Run) -> Note | None:
 
 def _no_gpu(run: Run) -> Note | None:
     """No kernel, copy or set: why, as far as the file tells."""
-    if len(run.activities) or not len(run.trace.columns):
-        return None
+    if len(run.activities) or not len(run.trace.columns) or np.isin(kinds(run.trace), DEVICE).any():
+        return None  # device rows that are no activities have lost their times: the reader's own note says so
     tables = run.trace.tables
     if RANGE_PROFILER in tables.category:
         text = "range-profiler mode: counters only, no kernel timeline was recorded"

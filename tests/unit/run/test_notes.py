@@ -53,6 +53,15 @@ def test_an_empty_recording_names_the_schedule(trace: Recorder) -> None:
     assert "call `prof.step()` once per iteration" in text
 
 
+def test_lost_times_are_no_missing_recording(trace: Recorder) -> None:
+    """Ops and kernels whose timestamps no integer holds were recorded all the same: only their times are lost."""
+    trace.op("aten::mm", 1e30, 5)
+    trace.kernel(3, 1e30, 5)
+    texts = _texts(trace.run(deviceProperties=[{"id": 0, "name": "NVIDIA H200"}]))
+    assert not {"unknown-categories", "nothing-recorded", "no-gpu-activity"} & texts.keys()
+    assert "lost-timestamps" in texts
+
+
 def test_bookkeeping_is_neither_op_nor_span(trace: Recorder) -> None:
     """Spans, iteration marks and the window's end stay out of ops and GPU span; process ids may mix kinds."""
     trace.add(cat="Trace", name="PyTorch Profiler (0)", pid="Spans", tid="PyTorch Profiler", ts=0, dur=9_999)
