@@ -64,7 +64,7 @@ def test_hostile_names_neither_run_nor_disguise(
         "gemm\\u202egnp.exe\\u2066",
     ):
         assert f"kernel {attack}" in text
-    assert "\\u001b]0;owned\\u0007\\u001b[31mred\\u200b" in text
+    assert "kernel \\x1b]0;owned\\x07\\x1b[31mred\\u200b" in text
     page.locator(".canvas").focus()
     for _ in ATTACKS:
         page.keyboard.press("ArrowRight")
