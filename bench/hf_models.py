@@ -1,6 +1,7 @@
 """Guesses at Hugging Face models built from their configurations, without weights; on a GPU, held against a trace.
 
 python bench/hf_models.py guess                    # every model: kernels, seconds
+python bench/hf_models.py compile                  # the same, compiled
 python bench/hf_models.py record llama gpt2 bert   # on the device: guess, profile, check
 """
 
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import transformers
@@ -58,17 +59,17 @@ def build(name: str, device: str = "cpu") -> Built:
     return model, (tokens,), {} if name == "bert" else {"use_cache": False}
 
 
-def stated(name: str) -> tuple[Guess, float]:
+def stated(name: str, variant: Literal["eager", "compile"] = "eager") -> tuple[Guess, float]:
     """The guess, and the seconds that it took."""
     began = time.perf_counter()
-    made = guess_built(functools.partial(build, name), name=name, on=DEVICE)
+    made = guess_built(functools.partial(build, name), name=name, on=DEVICE, variant=variant)
     return made, time.perf_counter() - began
 
 
-def guess(names: list[str]) -> int:
+def guess(names: list[str], variant: Literal["eager", "compile"] = "eager") -> int:
     """State every guess and say how long each took."""
     for name in names or list(CONFIGS):
-        made, seconds = stated(name)
+        made, seconds = stated(name, variant)
         print(f"{name:8}{len(made.kernels):>5} kernels  {seconds:5.1f} s  {made.sentence}", flush=True)
     return 0
 
@@ -103,4 +104,8 @@ def record(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit({"guess": guess, "record": record}[sys.argv[1]](sys.argv[2:]))
+    sys.exit(
+        {"guess": guess, "compile": functools.partial(guess, variant="compile"), "record": record}[sys.argv[1]](
+            sys.argv[2:]
+        )
+    )

@@ -51,7 +51,6 @@ class Facts:
         kernels: Kernels of the last step, in order.
         per_step: Number of kernels in each step.
         ops: CPU operators of the last step and how often each ran.
-        calls: Runtime and driver calls of the last step.
         memsets: Device sets in the last step.
         gpu_ns: Median GPU busy time of a step, ``None`` without a GPU.
         cpu_ns: Median time of the step's region on the host.
@@ -61,7 +60,6 @@ class Facts:
     kernels: tuple[Launched, ...]
     per_step: tuple[int, ...]
     ops: Counter[str]
-    calls: Counter[str]
     memsets: int
     gpu_ns: float | None
     cpu_ns: float | None
@@ -75,8 +73,7 @@ def facts_of(run: Run) -> Facts:
         on_gpu=on_gpu,
         kernels=tuple(_launched(run, int(kernel)) for kernel in run.kernels(step.activities)),
         per_step=tuple(len(run.kernels(s.activities)) for s in run.steps),
-        ops=_named(run, step, Kind.OPERATOR),
-        calls=_named(run, step, Kind.LAUNCH),
+        ops=_ops(run, step),
         memsets=int((run.activities.kind[step.activities] == Kind.SET).sum()),
         gpu_ns=stats.median([run.busy_ns(s.activities) for s in run.steps]) if on_gpu else None,
         cpu_ns=stats.median(_region_times(run)),
@@ -103,9 +100,9 @@ def _below(run: Run, op: int) -> list[int]:
     return np.flatnonzero(run.host.op == op).tolist() if op != ROOT else []
 
 
-def _named(run: Run, step: Step, kind: Kind) -> Counter[str]:
+def _ops(run: Run, step: Step) -> Counter[str]:
     host = run.host
-    inside = (host.start_ns >= step.start_ns) & (host.start_ns < step.end_ns) & (host.kind == kind)
+    inside = (host.start_ns >= step.start_ns) & (host.start_ns < step.end_ns) & (host.kind == Kind.OPERATOR)
     return Counter(run.name(s) for s in np.flatnonzero(inside).tolist())
 
 

@@ -31,7 +31,6 @@ def facts(*kernels: Launched, ops: dict[str, int] | None = None, on_gpu: bool = 
         kernels=kernels,
         per_step=(len(kernels),),
         ops=Counter(ops or {}),
-        calls=Counter(kernel.call for kernel in kernels if kernel.call),
         memsets=0,
         gpu_ns=1.0,
         cpu_ns=1.0,
