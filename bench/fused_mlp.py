@@ -1,16 +1,26 @@
 """The fused gated MLP against its peers, side by side on this machine's GPU.
 
-    python bench/fused_mlp.py --out bench/results/fused_h200.json [--shapes 8192x768x3072 …] [--without quack …]
+    python bench/fused_mlp.py --out bench/results/fused_h200.json [--shapes 8192x768x3072 …] [--contenders ours quack …]
 
 GPU time is the time in which a kernel ran, the L2 flushed before each call; call time is wall time with the host in it;
 graph time is a call inside a CUDA graph. Random bf16 data, three sets of buffers in turn, medians; tanh GELU unless
 ``--activation`` says otherwise. Training is forward and backward with every gradient.
+
+``reduce-overhead`` is a CUDA graph already and cannot be captured: its graph time is the time from the start of the
+first to the end of the last of ten calls in a row, by CUDA events, all queued while the GPU slept, over ten. So the
+copy of x and the gap between two graphs are in it, and the host, which launches each graph, is in its call time alone.
+
+Kept of each contender, too: ``kernel_us``, the median time of every kernel of a call in order, where all calls launched
+the same (one that starts early waits for its predecessor in its own time, so they can add up to more than the GPU
+time); ``difference`` from eager in bf16, ‖y - eager‖ / ‖eager‖ of a forward; ``peak_bytes`` of training. ``gpu_state``
+is the SM clock and the power draw under the first contender's load, after the last round.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import gc
 import importlib
 import importlib.metadata
 import itertools
@@ -20,9 +30,11 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
-from collections import defaultdict
+import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,7 +60,15 @@ SHAPES = (
 )
 SETS = 3
 ROUNDS = 3
+REPEATS = 5
+# a compiled function compiles, warms up and records a CUDA graph, each once a set
+WARM_UP = 3 * SETS
 FEW_ROWS = 64
+FOR_FEW_ROWS = frozenset({"reduce-overhead", "rows", "rows_tma"})
+FOR_MANY_ROWS = frozenset({"fused"})
+ARE_GRAPHS = frozenset({"reduce-overhead"})
+NVIDIA_SMI = ("nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits")
+NVIDIA_SMI_SECONDS = 10
 
 
 def eager(activation: str) -> Mlp:
@@ -59,6 +79,46 @@ def eager(activation: str) -> Mlp:
 def compiled(activation: str, mode: str | None = None) -> Mlp:
     """Eager under ``torch.compile``."""
     return torch.compile(eager(activation), mode=mode, fullgraph=True)
+
+
+class Layer(torch.nn.Module):
+    """The MLP with its weights as parameters."""
+
+    def __init__(self, activation: str, gate: Tensor, up: Tensor, down: Tensor) -> None:
+        super().__init__()
+        self.activation = activation
+        self.gate, self.up, self.down = (torch.nn.Parameter(t.detach(), requires_grad=False) for t in (gate, up, down))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[rows, dim] → [rows, dim]."""
+        return reference.gated_mlp(x, self.gate, self.up, self.down, activation=self.activation)
+
+
+def layer_class(number: int) -> type[Layer]:
+    """``Layer`` whose forward has a code object of its own.
+
+    Dynamo keeps what it compiled by code object. Under one, the sets would share one compiled function, whose CUDA
+    graph is recorded anew for each set and looked for at every call; a model's only layer has no such search.
+    """
+    code = Layer.forward.__code__.replace(co_name=f"forward_{number}")
+    return type(f"Layer{number}", (Layer,), {"forward": types.FunctionType(code, globals())})
+
+
+def reduce_overhead(activation: str) -> Mlp:
+    """Eager under ``torch.compile(mode="reduce-overhead")``: CUDA graphs, without gradients; one compiled layer a set.
+
+    The weights are parameters: a CUDA graph reads those in place, and copies arguments into its own buffers each call.
+    """
+    layers: dict[int, Callable[[Tensor], Tensor]] = {}
+
+    def mlp(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+        layer = layers.get(gate.data_ptr())
+        if layer is None:
+            module = layer_class(len(layers))(activation, gate, up, down)
+            layer = layers[gate.data_ptr()] = torch.compile(module, mode="reduce-overhead", fullgraph=True)
+        return layer(x)
+
+    return mlp
 
 
 def liger(activation: str) -> Mlp:
@@ -73,8 +133,12 @@ def liger(activation: str) -> Mlp:
     return mlp
 
 
-def quack(activation: str) -> Mlp:
-    """QuACK's gated MLP in its default configuration; its first weight interleaves gate and up, packed beforehand."""
+def quack(activation: str, *, tuned: bool) -> Mlp:
+    """QuACK's gated MLP; its first weight interleaves the rows of gate and up, packed beforehand.
+
+    Tuned is what its function and its layer do unless told otherwise: each GEMM tries its configurations at each shape.
+    Otherwise every GEMM takes one fixed configuration.
+    """
     function = importlib.import_module("quack.mlp").mlp_func
     name = {"gelu_tanh": "geglu", "silu": "swiglu"}[activation]
     packed: dict[int, Tensor] = {}
@@ -85,7 +149,7 @@ def quack(activation: str) -> Mlp:
             weight = torch.stack((gate.detach(), up.detach()), 1).flatten(0, 1).requires_grad_(gate.requires_grad)
             packed[gate.data_ptr()] = weight
         weight.grad = None
-        y: Tensor = function(x, weight, down, activation=name, tuned=False)
+        y: Tensor = function(x, weight, down, activation=name, tuned=tuned)
         return y
 
     return mlp
@@ -111,8 +175,10 @@ PEERS: dict[str, Callable[[str], Mlp]] = {
     "eager": eager,
     "compile": compiled,
     "max-autotune": partial(compiled, mode="max-autotune-no-cudagraphs"),
+    "reduce-overhead": reduce_overhead,
     "liger": liger,
-    "quack": quack,
+    "quack": partial(quack, tuned=False),
+    "quack-tuned": partial(quack, tuned=True),
     "pointwise": partial(forced, path="pointwise"),
     "fused": partial(forced, path="fused"),
     "rows": partial(forced, path="rows"),
@@ -144,42 +210,133 @@ def summary(times: list[float]) -> dict[str, float]:
     return {"median": measure.middle(times), "min": round(min(times), 2), "max": round(max(times), 2)}
 
 
-def compare(names: Sequence[str], activation: str, shape: tuple[int, int, int], *, training: bool) -> dict[str, Any]:
-    """Every time of every contender at one shape, or the reason why there is none.
+def kernel_medians(calls: Sequence[list[tuple[str, float]]]) -> list[tuple[str, float]] | None:
+    """The median time of every kernel, µs, in order; nothing where two calls launched different ones."""
+    names = [[name for name, _ in call] for call in calls]
+    if any(n != names[0] for n in names):
+        return None
+    return [(kernels[0][0], measure.middle([us for _, us in kernels])) for kernels in zip(*calls, strict=True)]
+
+
+def reason(error: Exception) -> str:
+    """Why there is no result, on a line."""
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+@dataclass(slots=True)
+class Contender:
+    """A contender at one shape, and what was measured of it so far."""
+
+    name: str
+    run: Callable[[int], object]
+    kernels: list[str]
+    difference: float
+    launched: list[list[tuple[str, float]]] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=dict)
+    unmeasured: dict[str, str] = field(default_factory=dict)
+
+    def measure(self, kind: str) -> None:
+        """A few more times of a kind, or the reason why there are none."""
+        if kind in self.unmeasured:
+            return
+        try:
+            if kind == "gpu_us":
+                calls = measure.kernel_calls(self.run, repeats=REPEATS)
+                self.launched += [kernels for _, kernels in calls]
+                new = [busy for busy, _ in calls]
+            elif kind == "call_us":
+                new = measure.call_times(self.run, repeats=REPEATS)
+            else:
+                in_graph = measure.burst_times if self.name in ARE_GRAPHS else measure.graph_times
+                new = in_graph(self.run, repeats=REPEATS)
+        except Exception as error:  # noqa: BLE001 - a peer that cannot be captured, say, keeps its other times
+            traceback.print_exc(limit=2)
+            self.unmeasured[kind] = reason(error)
+            self.times.pop(kind, None)
+        else:
+            self.times[kind] = self.times.get(kind, []) + new
+
+    def result(self) -> dict[str, Any]:
+        """As it is written."""
+        found: dict[str, Any] = {"kernels": self.kernels, "difference": self.difference}
+        found |= {kind: summary(times) for kind, times in self.times.items()}
+        found["kernel_us"] = kernel_medians(self.launched)
+        return found | ({"unmeasured": self.unmeasured} if self.unmeasured else {})
+
+
+def difference(mlp: Mlp, activation: str, tensors: tuple[Tensor, ...], *, training: bool) -> float:
+    """‖y - eager‖ / ‖eager‖ of one forward in bf16: a few thousandths of rounding, and more for another function."""
+    with torch.set_grad_enabled(training):  # as in the measured calls, or a compiled one would compile again
+        y = mlp(*tensors).detach().float()
+    with torch.no_grad():
+        expected = eager(activation)(*tensors).float()
+    return round(float((y - expected).norm() / expected.norm()), 5)
+
+
+def gpu_state(call: Callable[[int], object]) -> dict[str, float] | None:
+    """SM clock and power draw, by nvidia-smi while ``call`` keeps the GPU busy; nothing where it does not say."""
+    try:
+        smi = subprocess.Popen(NVIDIA_SMI, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
+        return None
+    end = time.monotonic() + NVIDIA_SMI_SECONDS
+    while smi.poll() is None and time.monotonic() < end:
+        for i in range(10 * SETS):
+            call(i)
+        torch.cuda.synchronize()
+    smi.kill()  # it answered, or never will
+    out, _ = smi.communicate()
+    try:
+        clock, power = out.splitlines()[0].split(",")
+        return {"sm_mhz": float(clock), "power_w": float(power)}
+    except (IndexError, ValueError):
+        return None
+
+
+def compare(
+    names: Sequence[str], activation: str, shape: tuple[int, int, int], *, training: bool, rounds: int
+) -> dict[str, Any]:
+    """Every time of every contender at one shape, or the reason why there is none; and the GPU's state at the end.
 
     Contenders take turns, a few calls each: the clock of a GPU at its power limit drifts, and must favour nobody.
     """
     sets = data(*shape, training=training)
     dy = torch.randn(shape[0], shape[1], device="cuda", dtype=torch.bfloat16) if training else None
     found: dict[str, Any] = {}
-    runs: dict[str, Callable[[int], object]] = {}
+    contenders: list[Contender] = []
     for name in names:
         try:
-            run: Callable[[int], object] = partial(step, PEERS[name](activation), sets, dy)
-            found[name] = {"kernels": measure.kernel_names(run)}
-            runs[name] = run
+            mlp = PEERS[name](activation)
+            run: Callable[[int], object] = partial(step, mlp, sets, dy)
+            for i in range(WARM_UP):
+                run(i)
+            apart = difference(mlp, activation, sets[0], training=training)
+            contenders.append(Contender(name, run, measure.kernel_names(run), apart))
         except Exception as error:  # noqa: BLE001 - a peer that is missing or fails is a result too
             traceback.print_exc(limit=2)
-            found[name] = {"failed": f"{type(error).__name__}: {str(error)[:200]}"}
-    kinds = {"gpu_us": measure.kernel_times, "call_us": measure.call_times}
-    if shape[0] <= FEW_ROWS:
-        kinds["graph_us"] = measure.graph_times
-    times: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for _, kind, name in itertools.product(range(ROUNDS), kinds, runs):
-        times[name, kind] += kinds[kind](runs[name], repeats=5)
-    for (name, kind), values in times.items():
-        found[name][kind] = summary(values)
-    if training:
-        for name, run in runs.items():
-            found[name]["peak_bytes"] = measure.peak_bytes(run)
-    return found
+            found[name] = {"failed": reason(error)}
+    kinds = ("gpu_us", "call_us", "graph_us") if shape[0] <= FEW_ROWS else ("gpu_us", "call_us")
+    for _, kind, contender in itertools.product(range(rounds), kinds, contenders):
+        contender.measure(kind)
+    state = gpu_state(contenders[0].run) if contenders else None
+    for contender in contenders:
+        found[contender.name] = contender.result()
+        if training:
+            found[contender.name]["peak_bytes"] = measure.peak_bytes(contender.run)
+    return {"gpu_state": state, "times": {n: found[n] for n in names}}
 
 
-def names_for(shape: tuple[int, int, int], without: Sequence[str]) -> list[str]:
+def names_for(shape: tuple[int, int, int], wanted: Sequence[str], without: Sequence[str]) -> list[str]:
     """The contenders that mean something for a shape."""
-    few = shape[0] <= FEW_ROWS
-    skipped = set(without) | ({"fused"} if few else {"rows", "rows_tma"})
-    return [n for n in PEERS if n not in skipped]
+    skipped = set(without) | (FOR_MANY_ROWS if shape[0] <= FEW_ROWS else FOR_FEW_ROWS)
+    return [n for n in PEERS if n in wanted and n not in skipped]
+
+
+def release() -> None:
+    """Forget what was compiled and recorded for the last shape, and give its memory back."""
+    torch.compiler.reset()
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 FIRST_CALL = """
@@ -221,18 +378,23 @@ def versions() -> dict[str, str]:
 
 def print_row(row: dict[str, Any]) -> None:
     """GPU and call time of every contender, and peer ÷ ours."""
-    print(f"\n{row['rows']} × {row['dim']} × {row['hidden']} {row['mode']}: {row['path']}")
-    mine = row["times"]["ours"]
+    state = row["gpu_state"]
+    at = f", {state['sm_mhz']:.0f} MHz at {state['power_w']:.0f} W" if state else ""
+    print(f"\n{row['rows']} × {row['dim']} × {row['hidden']} {row['mode']}: {row['path']}{at}")
+    mine = row["times"].get("ours", {})
     for name, found in row["times"].items():
         if "failed" in found:
-            print(f"  {name:14} {found['failed'][:90]}")
+            print(f"  {name:15} {found['failed'][:90]}")
             continue
         cells = []
         for kind in ("gpu_us", "call_us", "graph_us"):
-            if kind in found and kind in mine:
-                ratio = found[kind]["median"] / mine[kind]["median"]
-                cells.append(f"{kind[:-3]:>6} {found[kind]['median']:9.1f} µs {ratio:5.2f}×")
-        print(f"  {name:14}", "  ".join(cells), f"  {len(found['kernels'])} kernels", flush=True)
+            if kind in found:
+                ratio = f"{found[kind]['median'] / mine[kind]['median']:5.2f}×" if kind in mine else " " * 6
+                cells.append(f"{kind[:-3]:>6} {found[kind]['median']:9.1f} µs {ratio}")
+        kernels = f"{len(found['kernels'])} kernels, {found['difference']:.4f} from eager"
+        print(f"  {name:15}", "  ".join(cells), f"  {kernels}", flush=True)
+        for kind, why in found.get("unmeasured", {}).items():
+            print(f"  {'':15} no {kind}: {why[:90]}")
 
 
 def main() -> None:
@@ -241,8 +403,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="ROWSxDIMxHIDDEN")
     parser.add_argument("--modes", nargs="+", default=("forward", "training"), choices=("forward", "training"))
+    parser.add_argument("--contenders", nargs="+", default=tuple(PEERS), choices=tuple(PEERS))
     parser.add_argument("--without", nargs="*", default=(), choices=sorted(PEERS))
     parser.add_argument("--activation", default="gelu_tanh", choices=("gelu_tanh", "silu"))
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"turns of {REPEATS} repeats, of each contender")
     args = parser.parse_args()
     torch.manual_seed(0)
     first = first_call_seconds()
@@ -253,11 +417,12 @@ def main() -> None:
         shape = (rows_, dim, hidden)
         for mode in args.modes if rows_ > FEW_ROWS else ("forward",):
             training = mode == "training"
-            torch.compiler.reset()
-            times = compare(names_for(shape, args.without), args.activation, shape, training=training)
+            release()
+            names = names_for(shape, args.contenders, args.without)
+            found = compare(names, args.activation, shape, training=training, rounds=args.rounds)
             choice = plan.choose(0, plan.bucket(rows_), dim, hidden, training, True, False, True)  # noqa: FBT003
             row = {"rows": rows_, "dim": dim, "hidden": hidden, "mode": mode, "path": choice.path, "why": choice.why}
-            rows.append({**row, "times": times})
+            rows.append({**row, **found})
             print_row(rows[-1])
             result = {
                 "when": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -265,6 +430,8 @@ def main() -> None:
                 "versions": versions(),
                 "command": " ".join(["python", *sys.argv]),
                 "activation": args.activation,
+                "rounds": args.rounds,
+                "repeats": REPEATS,
                 "first_call_seconds": first,
                 "rows": rows,
             }

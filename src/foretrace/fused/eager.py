@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - autograd hands over a context of its own
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -12,6 +13,11 @@ from torch.autograd import Function
 from . import ops, paths, plan
 from .gradients import give, keep
 from .paths import Gradients, Needs, Weights
+
+
+def apply(function: type[Function], *args: Any) -> Any:
+    """``function.apply`` without its search of the arguments for functorch's wrappers: here nobody watches."""
+    return super(Function, function).apply(*args)  # type: ignore[misc] # of the class below it, in C
 
 
 class Glu(Function):
@@ -43,25 +49,50 @@ class GatedMlp(Function):
         """``weights`` as in ``paths.Weights``."""
         w = Weights(*weights)  # type: ignore[arg-type] # the first three are there
         path = plan.path_for(x_MK, w, training=True)
-        y, gate_out, up_out = paths.forward_saving(path, x_MK, w, activation)
+        y, gate_up = paths.forward_saving(path, x_MK, w, activation)
         ctx.needs = Needs(ctx.needs_input_grad[0], *ctx.needs_input_grad[2:])
-        ctx.save_for_backward(*keep(ctx.needs, x_MK, w, gate_out, up_out))
-        ctx.activation, ctx.hidden = activation, gate_out.shape[1]
+        ctx.save_for_backward(*keep(ctx.needs, x_MK, w, gate_up))
+        ctx.activation, ctx.hidden = activation, w.gate.shape[0]
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Only the GEMMs of wanted gradients."""
-        saved = ctx.saved_tensors
+        x, gate_up, *weights = ctx.saved_tensors
         with torch.no_grad():
             if plan.unwatched([dy]):
                 dy = paths.as_matrix(dy)
-                path = plan.backward_path_for(dy, saved[1], saved[5])
-                found = paths.backward(path, dy, saved[:3], saved[3:], ctx.activation, ctx.needs)
+                path = plan.backward_path_for(dy, gate_up, weights[2])
+                free = forget(ctx) and gate_up is not None and holders(gate_up) == _ALONE
+                given = (dy, (x, gate_up), tuple(weights), ctx.activation, ctx.needs)
+                found = paths.backward(path, *given, overwrite=free)
             else:
-                found = Gradients(*ops.mlp_backward(dy, *saved, ctx.activation, list(ctx.needs)))
-            x, *weights = give(found, ctx.needs, ctx.hidden)
-        return once((x, None, *weights))
+                found = Gradients(*ops.mlp_backward(dy, x, gate_up, *weights, ctx.activation, list(ctx.needs)))
+            dx, *dweights = give(found, ctx.needs, ctx.hidden)
+        return once((dx, None, *dweights))
+
+
+def forget(ctx: Any) -> bool:
+    """Let a node drop its saved tensors before its backward ends, and say so; it keeps them where its graph is kept."""
+    if torch._C._autograd._get_current_graph_task_keep_graph():  # noqa: SLF001 - as PyTorch's own AOT autograd asks
+        return False
+    ctx.maybe_clear_saved_tensors()
+    return True
+
+
+def holders(tensor: Tensor) -> tuple[int, int]:
+    """How many refer to a tensor and to its memory: hooks on saved tensors, say, can hold what they were shown."""
+    storage = tensor.untyped_storage()
+    return sys.getrefcount(tensor), torch._C._storage_Use_Count(storage._cdata)  # noqa: SLF001 - without a public form
+
+
+def _alone() -> tuple[int, int]:
+    """What ``holders`` counts where one variable refers to a tensor, and nothing else."""
+    tensor = torch.empty(0)
+    return holders(tensor)
+
+
+_ALONE = _alone()
 
 
 class _Refuse(Function):

@@ -10,13 +10,12 @@ if TYPE_CHECKING:
     from .paths import Gradients, Needs, Weights
 
 
-def keep(needs: Needs, x: Tensor, w: Weights, gate_out: Tensor, up_out: Tensor) -> tuple[Tensor | None, ...]:
-    """What the backward reads: x, gate's and up's outputs, the three weights; each only if a wanted gradient does."""
+def keep(needs: Needs, x: Tensor, w: Weights, gate_up: Tensor) -> tuple[Tensor | None, ...]:
+    """What the backward reads: x, gate's and up's outputs, three weights; each only if a wanted gradient does."""
     inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
     return (
         x if needs.gate or needs.up else None,
-        gate_out if inner or needs.down else None,
-        up_out if inner or needs.down else None,
+        gate_up if inner or needs.down else None,
         w.gate if needs.x else None,
         w.up if needs.x else None,
         w.down if inner else None,

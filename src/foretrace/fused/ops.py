@@ -1,7 +1,7 @@
 """The operators that autograd and the compiler see: opaque, with shapes for fake tensors and first derivatives.
 
-``mlp_forward`` keeps ``gate(x)`` and ``up(x)`` (and autograd keeps ``x``) when ``save`` is set; nothing saved is ever
-written to. The backward operators have no derivative of their own, so a second backward raises and says so.
+``mlp_forward`` keeps ``gate(x)`` beside ``up(x)`` (and autograd keeps ``x``) when ``save`` is set; inputs are only
+read. The backward operators have no derivative of their own, so a second backward raises and says so.
 """
 
 # ruff: noqa: ANN401, ARG001 - autograd hands over a context; fake versions take what the real ones take
@@ -37,25 +37,25 @@ def mlp_forward(
     x: Tensor, gate: Tensor, up: Tensor, down: Tensor,
     gate_bias: Tensor | None, up_bias: Tensor | None, down_bias: Tensor | None,
     activation: str, save: bool,  # noqa: FBT001 - an operator's schema has positional arguments
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """``x`` ``[M, K]`` to the output ``[M, K]``, and gate's and up's outputs ``[M, N]`` (empty without ``save``)."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """``x`` ``[M, K]`` to the output ``[M, K]``, and gate's and up's outputs ``[M, 2N]`` (empty without ``save``)."""
     weights = Weights(gate, up, down, gate_bias, up_bias, down_bias)
     path = plan.path_for(x, weights, training=save)
     if save:
         return paths.forward_saving(path, x, weights, activation)
-    return paths.forward(path, x, weights, activation), x.new_empty(0), x.new_empty(0)
+    return paths.forward(path, x, weights, activation), x.new_empty(0)
 
 
 @torch.library.custom_op(add_op_namespace_prefix("mlp_backward"), mutates_args=())
 def mlp_backward(
-    dy: Tensor, x: Tensor | None, gate_out: Tensor | None, up_out: Tensor | None,
+    dy: Tensor, x: Tensor | None, gate_up: Tensor | None,
     gate: Tensor | None, up: Tensor | None, down: Tensor | None,
     activation: str, needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of ``mlp_forward`` that ``needs`` names, as ``paths.Gradients`` has them; empty where not named."""
     dy = paths.as_matrix(dy)
-    path = plan.backward_path_for(dy, gate_out, down)
-    found = paths.backward(path, dy, (x, gate_out, up_out), (gate, up, down), activation, Needs(*needs))
+    path = plan.backward_path_for(dy, gate_up, down)
+    found = paths.backward(path, dy, (x, gate_up), (gate, up, down), activation, Needs(*needs))
     return tuple(dy.new_empty(0) if t is None else t for t in found)  # type: ignore[return-value] # five of them
 
 
@@ -75,19 +75,18 @@ def _(
     x: Tensor, gate: Tensor, up: Tensor, down: Tensor,
     gate_bias: Tensor | None, up_bias: Tensor | None, down_bias: Tensor | None,
     activation: str, save: bool,  # noqa: FBT001 - as above
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     y = x.new_empty(x.shape[0], down.shape[0])
-    shape = (x.shape[0], gate.shape[0]) if save else (0,)
-    return y, x.new_empty(shape), x.new_empty(shape)
+    return y, x.new_empty((x.shape[0], 2 * gate.shape[0]) if save else (0,))
 
 
 @mlp_backward.register_fake
 def _(
-    dy: Tensor, x: Tensor | None, gate_out: Tensor | None, up_out: Tensor | None,
+    dy: Tensor, x: Tensor | None, gate_up: Tensor | None,
     gate: Tensor | None, up: Tensor | None, down: Tensor | None,
     activation: str, needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    want, n, k = Needs(*needs), 0 if gate_out is None else gate_out.shape[1], dy.shape[1]
+    want, n, k = Needs(*needs), 0 if gate_up is None else gate_up.shape[1] // 2, dy.shape[1]
     weights = n * (want.gate + want.up)
     return (
         dy.new_empty((dy.shape[0], k) if want.x else 0),
@@ -110,14 +109,14 @@ def _glu_gradient(ctx: Any, dout: Tensor) -> tuple[Tensor | None, Tensor | None,
     return dgate if need_gate else None, dup if need_up else None, None
 
 
-def _setup_mlp(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def _setup_mlp(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     x, *weights, ctx.activation, save = inputs
     if not save:
         msg = "mlp_forward was called without save although a gradient is wanted"
         raise RuntimeError(msg)
     ctx.set_materialize_grads(value=False)
-    ctx.hidden = output[1].shape[1]
-    ctx.save_for_backward(*keep(Needs(*ctx.needs_input_grad[:7]), x, Weights(*weights), *output[1:]))
+    ctx.hidden = output[1].shape[1] // 2
+    ctx.save_for_backward(*keep(Needs(*ctx.needs_input_grad[:7]), x, Weights(*weights), output[1]))
 
 
 def _mlp_gradient(ctx: Any, dy: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -57,10 +57,14 @@ class Gradients(NamedTuple):
     down_bias: Tensor | None = None
 
 
+_HERE = nullcontext()
+
+
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Make ``device`` current while kernels launch: Triton launches on the current one, whatever its arguments."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
-        return nullcontext()
+    # the public torch.cuda.current_device() takes 1 µs
+    if device.type != "cuda" or device.index == torch._C._cuda_getDevice():  # noqa: SLF001
+        return _HERE
     return torch.cuda.device(device)
 
 
@@ -106,113 +110,121 @@ def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
             from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
         with on(x_MK.device):
             return rows.forward(x_MK, w.gate, w.up, w.down, activation)
-    hidden, _, _ = _hidden(path, x_MK, w, activation, save=False)
-    return F.linear(hidden, w.down, w.down_bias)
+    return F.linear(_hidden(path, x_MK, w, activation, None), w.down, w.down_bias)
 
 
-def forward_saving(path: str, x_MK: Tensor, w: Weights, activation: str) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and ``gate(x)`` and ``up(x)`` for the backward; ``act(gate) * up`` is computed again there."""
-    hidden, gate, up = _hidden(path, x_MK, w, activation, save=True)
-    assert gate is not None
-    assert up is not None
-    return F.linear(hidden, w.down, w.down_bias), gate, up
+def forward_saving(path: str, x_MK: Tensor, w: Weights, activation: str) -> tuple[Tensor, Tensor]:
+    """The output, and ``gate(x)`` beside ``up(x)`` ``[M, 2N]``; the backward computes ``act(gate) * up`` again."""
+    gate_up = x_MK.new_empty(x_MK.shape[0], 2 * w.gate.shape[0])
+    hidden = _hidden(path, x_MK, w, activation, halves(gate_up))
+    return F.linear(hidden, w.down, w.down_bias), gate_up
 
 
-def _hidden(
-    path: str, x_MK: Tensor, w: Weights, activation: str, *, save: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
+def halves(matrix_M2N: Tensor) -> tuple[Tensor, Tensor]:
+    """Gate's and up's share of a matrix that holds both."""
+    first, second = matrix_M2N.chunk(2, 1)
+    return first, second
+
+
+def _hidden(path: str, x_MK: Tensor, w: Weights, activation: str, saved: tuple[Tensor, Tensor] | None) -> Tensor:
+    """``act(gate) * up`` ``[M, N]``, with gate's and up's outputs written to ``saved`` where it is given."""
     if path == "pointwise":
-        gate, up = F.linear(x_MK, w.gate, w.gate_bias), F.linear(x_MK, w.up, w.up_bias)
-        return glu(gate, up, activation), gate, up
-    shape = (x_MK.shape[0], w.gate.shape[0])
-    hidden = x_MK.new_empty(shape)
-    saved = (x_MK.new_empty(shape), x_MK.new_empty(shape)) if save else None
+        gate, up = saved or (None, None)
+        gate, up = _linear(x_MK, w.gate, w.gate_bias, gate), _linear(x_MK, w.up, w.up_bias, up)
+        return glu(gate, up, activation)
+    hidden = x_MK.new_empty(x_MK.shape[0], w.gate.shape[0])
     if path == "fused":
         from .kernels.hopper_forward import gated_forward  # noqa: PLC0415 - as above
     else:
         from .kernels.gated_forward import gated_forward  # type: ignore[assignment]  # noqa: PLC0415 - as above
     with on(x_MK.device):
         gated_forward(x_MK, w.gate, w.up, hidden, saved, activation)
-    return hidden, *(saved or (None, None))
+    return hidden
+
+
+def _linear(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None, out_MN: Tensor | None) -> Tensor:
+    if out_MN is None:
+        return F.linear(x_MK, weight_NK, bias_N)
+    if bias_N is None:
+        return torch.mm(x_MK, weight_NK.t(), out=out_MN)
+    return torch.addmm(bias_N, x_MK, weight_NK.t(), out=out_MN)
 
 
 def backward(
     path: str,
     dy_MK: Tensor,
-    saved: tuple[Tensor | None, Tensor | None, Tensor | None],
+    saved: tuple[Tensor | None, Tensor | None],
     weights: tuple[Tensor | None, Tensor | None, Tensor | None],
     activation: str,
     needs: Needs,
+    *,
+    overwrite: bool = False,
 ) -> Gradients:
-    """The gradients that ``needs`` names, without a GEMM for any other; inputs are only read.
+    """The gradients that ``needs`` names, without a GEMM for any other.
 
     Args:
         path: ``fused``, or any other for cuBLAS and the pointwise kernel.
         dy_MK: The output's gradient.
-        saved: x for gate's and up's weights; gate's and up's outputs for anything but down's bias.
+        saved: x for gate's and up's weights; gate's and up's outputs ``[M, 2N]`` for anything but down's bias.
         weights: Gate's and up's for x's gradient, down's for any but its own.
         activation: One of ``ACTIVATIONS``.
         needs: The wanted gradients.
+        overwrite: Whether gate's and up's outputs may be lost, to save the memory of their gradients; otherwise every
+            input is only read.
     """
-    (x_MK, gate_MN, up_MN), (gate_weight, up_weight, down_weight) = saved, weights
+    (x_MK, gate_up), (gate_weight, up_weight, down_weight) = saved, weights
     down_bias = dy_MK.sum(0) if needs.down_bias else None
-    if gate_MN is None or up_MN is None:
+    if gate_up is None:
         return Gradients(down_bias=down_bias)
-    m, n = gate_MN.shape
-    dgate_up = hidden = None
-    if needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias:
-        assert down_weight is not None
-        dgate_up = gate_MN.new_empty(m, 2 * n)
-        hidden = _inner(path, dy_MK, gate_MN, up_MN, down_weight, dgate_up, activation, keep_hidden=needs.down)
-    elif needs.down:
-        hidden = glu(gate_MN, up_MN, activation)
+    gate, up = halves(gate_up)
+    if not (needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias):
+        ddown = torch.mm(dy_MK.t(), glu(gate, up, activation)) if needs.down else None
+        return Gradients(down=ddown, down_bias=down_bias)
+    assert down_weight is not None
+    dgate_up = gate_up if overwrite else torch.empty_like(gate_up)
+    dgate, dup = (gate, up) if overwrite else halves(dgate_up)
+    hidden = _inner(path, dy_MK, gate, up, down_weight, dgate, dup, activation, keep_hidden=needs.down)
+    ddown = torch.mm(dy_MK.t(), hidden) if needs.down and hidden is not None else None
+    del hidden  # its memory serves the other gradients
     dx = None
     if needs.x:
-        assert dgate_up is not None
         assert gate_weight is not None
         assert up_weight is not None
         # a second accumulating GEMM instead of a sum of two: no [M, K] add afterwards
-        dx = (dgate_up[:, :n] @ gate_weight).addmm_(dgate_up[:, n:], up_weight)
-    return Gradients(
-        dx,
-        _gate_up_gradient(dgate_up, x_MK, n, needs),
-        dy_MK.t() @ hidden if needs.down and hidden is not None else None,
-        dgate_up.sum(0) if dgate_up is not None and (needs.gate_bias or needs.up_bias) else None,
-        down_bias,
-    )
+        dx = torch.mm(dgate, gate_weight).addmm_(dup, up_weight)
+    bias = dgate_up.sum(0) if needs.gate_bias or needs.up_bias else None
+    return Gradients(dx, _gate_up_gradient(dgate_up, x_MK, needs), ddown, bias, down_bias)
 
 
 def _inner(
-    path: str, dy_MK: Tensor, gate_MN: Tensor, up_MN: Tensor, down_weight_KN: Tensor, dgate_up_M2N: Tensor,
+    path: str, dy_MK: Tensor, gate_MN: Tensor, up_MN: Tensor, down_weight_KN: Tensor, dgate_MN: Tensor, dup_MN: Tensor,
     activation: str, *, keep_hidden: bool,
 ) -> Tensor | None:  # fmt: skip
     """Fill the gradients of gate and up; give ``act(gate) * up`` where it is asked for."""
-    n = gate_MN.shape[1]
-    hidden = torch.empty_like(gate_MN) if keep_hidden or path == "fused" else None
-    dgate, dup = dgate_up_M2N[:, :n], dgate_up_M2N[:, n:]
+    hidden = gate_MN.new_empty(gate_MN.shape) if keep_hidden or path == "fused" else None
     if path == "fused":
         from .kernels.hopper_backward import gated_backward  # noqa: PLC0415 - as above
 
         assert hidden is not None
         with on(dy_MK.device):
-            gated_backward(dy_MK, down_weight_KN, gate_MN, up_MN, dgate, dup, hidden, activation)
+            gated_backward(dy_MK, down_weight_KN, gate_MN, up_MN, dgate_MN, dup_MN, hidden, activation)
     else:
         from .kernels import pointwise  # noqa: PLC0415 - as above
 
-        dh = dy_MK @ down_weight_KN
+        dh = torch.mm(dy_MK, down_weight_KN)
         if dh.numel():
             with on(dy_MK.device):
-                pointwise.backward(dh, gate_MN, up_MN, dgate, dup, hidden, activation)
+                pointwise.backward(dh, gate_MN, up_MN, dgate_MN, dup_MN, hidden, activation)
     return hidden
 
 
-def _gate_up_gradient(dgate_up: Tensor | None, x_MK: Tensor | None, n: int, needs: Needs) -> Tensor | None:
+def _gate_up_gradient(dgate_up: Tensor, x_MK: Tensor | None, needs: Needs) -> Tensor | None:
     """Both weights' gradients as one GEMM: twice the tiles fill the device's last wave better."""
-    if dgate_up is None or x_MK is None:
+    if x_MK is None:
         return None
     if needs.gate and needs.up:
-        return dgate_up.t() @ x_MK
+        return torch.mm(dgate_up.t(), x_MK)
     if not (needs.gate or needs.up):
         return None
-    wanted = dgate_up[:, :n] if needs.gate else dgate_up[:, n:]
-    return wanted.t() @ x_MK
+    dgate, dup = halves(dgate_up)
+    return torch.mm((dgate if needs.gate else dup).t(), x_MK)

@@ -129,23 +129,23 @@ def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
 
 
 def _choice(rows: int, weights: Weights, x_ready: bool, *, training: bool) -> Choice:  # noqa: FBT001 - as choose
-    gate, up, down, *biases = weights
-    biased = any(b is not None for b in biases)
+    gate, up, down, gate_bias, up_bias, down_bias = weights
+    biased = gate_bias is not None or up_bias is not None or down_bias is not None
     sixteen = gate.dtype != torch.float32
     ready = x_ready and sixteen and _tma_ready(gate, up, down)
     hidden, dim = gate.shape
     return choose(gate.device.index, bucket(rows), dim, hidden, training, sixteen, biased, ready)
 
 
-def backward_path_for(dy_MK: Tensor, gate_MN: Tensor | None, down_KN: Tensor | None) -> str:
+def backward_path_for(dy_MK: Tensor, gate_up_M2N: Tensor | None, down_KN: Tensor | None) -> str:
     """The path of a backward, from what it was given: biases do not matter there."""
     if _forced:
         return _forced[-1]
-    if dy_MK.device.type != "cuda" or down_KN is None or gate_MN is None:
+    if dy_MK.device.type != "cuda" or down_KN is None or gate_up_M2N is None:
         return "pointwise"
     sixteen = dy_MK.dtype != torch.float32
-    ready = sixteen and _tma_ready(dy_MK, gate_MN, down_KN)
-    (rows, dim), hidden = dy_MK.shape, gate_MN.shape[1]
+    ready = sixteen and _tma_ready(dy_MK, down_KN) and gate_up_M2N.shape[1] % 16 == 0
+    (rows, dim), hidden = dy_MK.shape, gate_up_M2N.shape[1] // 2
     return choose(dy_MK.device.index, bucket(rows), dim, hidden, True, sixteen, False, ready).path  # noqa: FBT003
 
 

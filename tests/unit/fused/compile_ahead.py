@@ -88,7 +88,7 @@ def hopper_jobs() -> Iterator[Job]:
             values = [*blocks, 16, 16, 16, save, activation, c.stages, c.group]
             yield "gated forward", gluon_source(hopper_forward.foretrace_gated_forward, values), warps
         b = hopper_backward.DEFAULT
-        blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.bn // 4)] * 5
+        blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.bn // 8)] * 5
         values = [*blocks, 16, 16, 16, activation, b.stages, b.group]
         yield "gated backward", gluon_source(hopper_backward.foretrace_gated_backward, values), warps
     c = gated_forward.DEFAULT
@@ -100,11 +100,11 @@ def hopper_jobs() -> Iterator[Job]:
         options,
     )
     for bm in (16, 32, 64):
-        u, d = hopper_rows.GATE_UP, hopper_rows.DOWN
-        blocks = [(bm, u.bk), (u.bn, u.bk), (u.bn, u.bk)]
-        values = [*blocks, "ptr", "counters", 16, 16, 16, 16, "gelu", u.stages(2 * u.bn, bm)]
+        c = hopper_rows.FEWEST if bm == 16 else hopper_rows.DEFAULT
+        blocks = [(bm, c.bk), (c.bn, c.bk), (c.bn, c.bk)]
+        values = [*blocks, "ptr", 16, 16, 16, 16, "gelu", c.stages(2 * c.bn, bm), int(c.stagger)]
         yield "rows", gluon_source(hopper_rows.foretrace_gate_up_tma, values), warps
-        values = [(bm, d.bk), (d.bn, d.bk), "ptr", "parts", "counters", 16, 16, 16, 16, 8, d.stages(d.bn, bm)]
+        values = [*blocks[:2], "ptr", "ptr", 16, 16, 16, 16, 16, 8, c.stages(c.bn, bm), int(c.stagger)]
         yield "rows down", gluon_source(hopper_rows.foretrace_down_tma, values), warps
 
 

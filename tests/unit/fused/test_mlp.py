@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.checkpoint import checkpoint
 
-from foretrace.fused import ACTIVATIONS, GatedMLP, GeGLUMLP, SwiGLUMLP, gated_mlp, ops, reference
+from foretrace.fused import ACTIVATIONS, GatedMLP, GeGLUMLP, SwiGLUMLP, gated_mlp, ops, paths, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
 
@@ -97,6 +98,69 @@ def test_two_backwards_of_one_graph_agree_bitwise() -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+def _overwrites(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """A record of which backwards may write over gate's and up's outputs, filled while they run as ever."""
+    record: list[bool] = []
+    backward = paths.backward
+
+    def noting(*args: Any, overwrite: bool = False) -> paths.Gradients:
+        record.append(overwrite)
+        return backward(*args, overwrite=overwrite)
+
+    monkeypatch.setattr(paths, "backward", noting)
+    return record
+
+
+def test_memory_nobody_reads_again_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gate's and up's gradients take the place of their outputs, but while the graph is kept they do not."""
+    record = _overwrites(monkeypatch)
+    tensors = _tensors()
+    y = gated_mlp(*tensors)
+    dy = torch.randn_like(y)
+    first = torch.autograd.grad(y, tensors, dy, retain_graph=True)
+    second = torch.autograd.grad(y, tensors, dy)
+    assert record == [False, True]
+    assert all(map(torch.equal, first, second))
+
+
+@pytest.mark.parametrize("way", ["a hook", "a reader", "a view"])
+def test_saved_tensors_that_others_hold_stay_as_they_are(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who packed, read or detached a saved tensor finds in it what the forward saved."""
+    record = _overwrites(monkeypatch)
+    tensors = _tensors()
+    held: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        held.append(tensor)
+        return tensor
+
+    if way == "a hook":
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            y = gated_mlp(*tensors)
+    else:
+        y = gated_mlp(*tensors)
+        assert y.grad_fn is not None
+        held += y.grad_fn.saved_tensors  # type: ignore[attr-defined] # of a function written in Python
+    if way == "a view":
+        held = [t.detach() for t in held]
+    before = [t.clone() for t in held]
+    torch.autograd.grad(y, tensors, torch.randn_like(y))
+    assert record == [False]
+    assert all(map(torch.equal, held, before))
+
+
+def test_what_comes_back_from_the_cpu_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offloaded activations are copied back for the backward alone, which may write over the copy."""
+    record = _overwrites(monkeypatch)
+    tensors = _tensors()
+    with torch.autograd.graph.save_on_cpu():
+        y = gated_mlp(*tensors)
+    plain = gated_mlp(*tensors)
+    dy = torch.randn_like(y)
+    assert all(map(torch.equal, torch.autograd.grad(y, tensors, dy), torch.autograd.grad(plain, tensors, dy)))
+    assert record == [True, True]
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_second_derivative_is_refused(compiled: bool) -> None:  # noqa: FBT001 - a parameter
     """``create_graph`` alone works; a backward through its result raises, eager and through the operators."""
@@ -166,7 +230,7 @@ def test_operators_pass_opcheck(bias: bool) -> None:  # noqa: FBT001 - a paramet
     biases = tensors[4:] or [None] * 3
     torch.library.opcheck(ops.mlp_forward, (*tensors[:4], *biases, "silu", True))
     x, gate, up, down = (t.detach() for t in tensors[:4])
-    saved = (torch.randn(6, 10), x, torch.randn(6, 14), torch.randn(6, 14))
+    saved = (torch.randn(6, 10), x, torch.randn(6, 28))
     for needs in ([True] * 7, [True] + [False] * 6, [False] * 3 + [True] + [False] * 3):
         torch.library.opcheck(ops.mlp_backward, (*saved, gate, up, down, "silu", needs))
     torch.library.opcheck(ops.glu_forward, (tensors[1], tensors[2], "gelu"))

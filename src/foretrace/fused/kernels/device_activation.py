@@ -121,10 +121,11 @@ def act_and_slope(x, ACTIVATION: tl.constexpr, FAST: tl.constexpr):
         return tl.where(x < 0, 0.0, x), tl.where(x > 0, 1.0, 0.0)
     else:
         s = _gate(x, ACTIVATION, FAST)
+        value = x * s
         if ACTIVATION == "gelu":
             slope = s + x * (_RSQRT_2PI * _exp2((-0.5 * _LOG2E) * (x * x), FAST))
         elif ACTIVATION == "gelu_tanh":
-            slope = s * (1.0 + (1.0 - s) * (x * (_TANH_SLOPE + _TANH_SLOPE_SQUARED * (x * x))))
+            slope = s + value * (1.0 - s) * (_TANH_SLOPE + _TANH_SLOPE_SQUARED * (x * x))
         else:
-            slope = s * (1.0 + (1.0 - s) * x)
-        return x * s, slope
+            slope = s + value * (1.0 - s)
+        return value, slope

@@ -1,11 +1,11 @@
 """What the Hopper kernels share: the order of tiles, tiles cut into slices, packed pairs, and descriptors."""
 
-# ruff: noqa: ANN001, ANN201, ANN202 - Triton gives arguments their types, and constants go by place
+# ruff: noqa: ANN001, ANN201 - Triton gives arguments their types, and constants go by place
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import triton.language as tl
@@ -30,7 +30,8 @@ def tile_of(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
 
 
 @gluon.jit
-def _halves(x):
+def halves(x):
+    """The left and the right half of ``x``'s columns; registers only."""
     ROWS: gl.constexpr = x.shape[0]
     COLS: gl.constexpr = x.shape[1] // 2
     return x.reshape([ROWS, 2, COLS]).permute((0, 2, 1)).split()
@@ -39,9 +40,9 @@ def _halves(x):
 @gluon.jit
 def slices(x):
     """The four quarters of ``x``'s columns; registers only."""
-    left, right = _halves(x)
-    first, second = _halves(left)
-    third, fourth = _halves(right)
+    left, right = halves(x)
+    first, second = halves(left)
+    third, fourth = halves(right)
     return first, second, third, fourth
 
 
@@ -70,31 +71,50 @@ def unpack(packed, DTYPE: gl.constexpr):
     return high, low
 
 
-class _Address(NamedTuple):
+@gluon.jit
+def unpack_side(packed, side, DTYPE: gl.constexpr):
+    """What ``pack`` took as high (``side`` 0) or as low (1), rounded, as fp32."""
+    shifted = packed << 16 * side
+    if DTYPE == gl.bfloat16:  # noqa: SIM300 - a type, and no Yoda
+        return (shifted & -65536).to(gl.float32, bitcast=True)
+    else:  # noqa: RET505 - as above
+        return (shifted >> 16).to(gl.int16).to(gl.float16, bitcast=True).to(gl.float32)
+
+
+class Address(NamedTuple):
     """All that a descriptor asks of its tensor; holding the tensor itself would keep it alive in the cache."""
 
     address: int
     dtype: torch.dtype
 
     def data_ptr(self) -> int:
+        """Where it starts."""
         return self.address
 
 
-def descriptor(tensor: Tensor, rows: int, cols: int) -> TensorDescriptor:
+class Descriptor(TensorDescriptor):
+    """A TMA descriptor that keeps what a launch takes for it: the encoded map, the shape and the strides."""
+
+    encoded: list[Any] | None = None
+
+
+def descriptor(tensor: Tensor, rows: int, cols: int) -> Descriptor:
     """A TMA descriptor over a bf16 or fp16 matrix, moving blocks of ``rows`` x ``cols``."""
+    height, width = tensor.shape
     # a single row has no next one, and its stride may be anything
-    stride = tensor.stride(0) if tensor.shape[0] > 1 else tensor.shape[1]
-    return _describe(tensor.data_ptr(), tensor.dtype, *tensor.shape, stride, rows, cols)
+    stride = tensor.stride(0) if height > 1 else width
+    return describe(tensor.data_ptr(), tensor.dtype, height, width, stride, rows, cols)
 
 
-@lru_cache(maxsize=1024)
-def _describe(
+@lru_cache(maxsize=4096)
+def describe(
     address: int, dtype: torch.dtype, height: int, width: int, stride: int, rows: int, cols: int
-) -> TensorDescriptor:
+) -> Descriptor:
+    """A TMA descriptor over ``[height, width]`` elements from ``address`` on, rows ``stride`` elements apart."""
     # building one takes Triton 25 µs of checks
     element = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
     layout = gl.NVMMASharedLayout.get_default_for([rows, cols], element)
-    return TensorDescriptor(_Address(address, dtype), [height, width], [stride, 1], [rows, cols], layout)
+    return Descriptor(Address(address, dtype), [height, width], [stride, 1], [rows, cols], layout)
 
 
 @cache

@@ -2,8 +2,8 @@
 
 Shape legend: M rows, K dim, N hidden. One warp streams dY and Wd through a ring of stages, another fetches the saved
 gate and up, and two consumer warpgroups own half of the tile's rows each. As in the forward, the epilogue runs one
-tile late, a slice of columns a step, while the tensor cores work on the next tile. A slice's dG and dU are written
-over its gate and up in shared memory and sent from there.
+tile late, a slice of columns a step, while the tensor cores work on the next tile; until then dH waits in registers,
+rounded and packed in pairs. dG and dU may be written over gate and up: each element is read before it is written.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917, RUF005 - Triton types arguments, goes by place, has no star
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -24,7 +25,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .device_activation import act_and_slope
-from .gluon_tiles import SLICES, descriptor, multiprocessors, slices, tile_of
+from .gluon_tiles import SLICES, descriptor, halves, multiprocessors, pack, slices, tile_of, unpack_side
 from .launch import cdiv, launch
 
 if TYPE_CHECKING:
@@ -33,16 +34,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Tile ``bm`` x ``bn``, ``bk`` deep, ``stages`` buffers, ``group`` tile rows a group."""
+    """Tile ``bm`` x ``bn``, ``bk`` deep in ``stages`` buffers; ``group`` tile rows a group."""
 
     bm: int = 128
-    bn: int = 128
+    bn: int = 256
     bk: int = 32
-    stages: int = 9
+    stages: int = 7
     group: int = 8
 
 
 DEFAULT = Config()
+# two slices of columns a word of packed dH
+_PARTS: tl.constexpr = tl.constexpr(2 * SLICES.value)
 
 
 @gluon.jit
@@ -67,16 +70,25 @@ def _stream(dy_desc, down_desc, dy_bufs, w_bufs, full, empty, m, n, steps, GROUP
 
 
 @gluon.jit
-def _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, row, col, turn):
+def _column(word, side, COLS: gl.constexpr):
+    """Where a slice starts: a packed word holds a column of the tile's left half and one of its right."""
+    return side * (SLICES * COLS) + word * COLS
+
+
+@gluon.jit
+def _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, row, col):
+    """A tile's gate and up, slice by slice, each half and side through a buffer of its own."""
     ROWS: gl.constexpr = g_desc.block_type.shape[0]
     COLS: gl.constexpr = g_desc.block_type.shape[1]
-    for part in gl.static_range(SLICES):
-        for half in gl.static_range(2):
-            slot = half * SLICES + part
+    for word in range(SLICES):
+        # both halves come to a side at about the same time
+        for turn in range(4):
+            side, half = turn // 2, turn % 2
+            slot = 2 * half + side
             bar = gu_full.index(slot)
-            mbarrier.wait(gu_empty.index(slot), (turn & 1) ^ 1)
+            mbarrier.wait(gu_empty.index(slot), (word & 1) ^ 1)
             mbarrier.expect(bar, 2 * g_desc.block_type.nbytes)
-            at = [row + half * ROWS, col + part * COLS]
+            at = [row + half * ROWS, col + _column(word, side, COLS)]
             tma.async_copy_global_to_shared(g_desc, at, bar, g_bufs.index(slot))
             tma.async_copy_global_to_shared(u_desc, at, bar, u_bufs.index(slot))
 
@@ -88,12 +100,10 @@ def _fetch(
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
     # what the consumers finish before their first tile: zeros from below the last row
-    _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tiles_m * BM, 0, 0)
-    turn = 1
+    _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tiles_m * BM, 0)
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tile_m * BM, tile_n * BN, turn)
-        turn += 1
+        _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tile_m * BM, tile_n * BN)
 
 
 @gluon.jit
@@ -126,73 +136,92 @@ def _products(dy_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constex
 
 
 @gluon.jit
+def _compute(
+    packed, side, START: gl.constexpr, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION: gl.constexpr
+):  # fmt: skip
+    """Some columns of a slice, from START on; half a slice at a time keeps the registers from spilling."""
+    COLS: gl.constexpr = packed.shape[1]
+    dtype: gl.constexpr = g_buf.dtype
+    dh = unpack_side(packed, side, dtype)
+    gate = g_buf.slice(START, COLS, dim=1).load(dh.type.layout).to(gl.float32)
+    value, slope = act_and_slope(gate, ACTIVATION, True)
+    up = u_buf.slice(START, COLS, dim=1).load(dh.type.layout).to(gl.float32)
+    dg_buf.slice(START, COLS, dim=1).store((dh * up * slope).to(dtype))
+    du_buf.slice(START, COLS, dim=1).store((dh * value).to(dtype))
+    h_buf.slice(START, COLS, dim=1).store((value * up).to(dtype))
+
+
+@gluon.jit
 def _finish(
-    dh, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty, row, col, turn, part,
+    packed, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty, row, col, word, side,
     HALF: gl.constexpr, ACTIVATION: gl.constexpr,
 ):  # fmt: skip
-    """One slice of a tile: gradients over gate and up in shared memory, h beside them, and out."""
-    slot = HALF * SLICES + part
+    """One slice of a tile: its gate and up in, its gradients and h out through the buffers of the slice before."""
+    COLS: gl.constexpr = g_bufs.shape[2]
+    slot = 2 * HALF + side
     g_buf = g_bufs.index(slot)
     u_buf = u_bufs.index(slot)
-    h_buf = h_bufs.index(2 * HALF + part % 2)
-    mbarrier.wait(gu_full.index(slot), turn & 1)
-    up = u_buf.load(dh.type.layout).to(gl.float32)
-    value, slope = act_and_slope(g_buf.load(dh.type.layout).to(gl.float32), ACTIVATION, True)
-    g_buf.store((dh * up * slope).to(dg_desc.dtype))
-    u_buf.store((dh * value).to(du_desc.dtype))
-    h_buf.store((value * up).to(h_desc.dtype))
+    dg_buf = dg_bufs.index(HALF)
+    du_buf = du_bufs.index(HALF)
+    h_buf = h_bufs.index(HALF)
+    first, second = halves(packed)
+    mbarrier.wait(gu_full.index(slot), word & 1)
+    tma.store_wait(0)
+    _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+    _compute(second, side, COLS // 2, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
     fence_async_shared()
-    tma.async_copy_shared_to_global(dg_desc, [row, col], g_buf)
-    tma.async_copy_shared_to_global(du_desc, [row, col], u_buf)
-    tma.async_copy_shared_to_global(h_desc, [row, col], h_buf)
-    # all but these three have left: the slot of the slice before can be filled again
-    tma.store_wait(3)
-    mbarrier.arrive(gu_empty.index(HALF * SLICES + (part + SLICES - 1) % SLICES), pred=(turn > 0) | (part > 0))
+    at = [row, col + _column(word, side, COLS)]
+    tma.async_copy_shared_to_global(dg_desc, at, dg_buf)
+    tma.async_copy_shared_to_global(du_desc, at, du_buf)
+    tma.async_copy_shared_to_global(h_desc, at, h_buf)
+    # every thread has read its share: what it computed has been written
+    mbarrier.arrive(gu_empty.index(slot))
 
 
 @gluon.jit
 def _consume(
-    dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full, gu_empty, m, n, steps,
-    HALF: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
+    dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full, empty, gu_full, gu_empty,
+    m, n, steps, HALF: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = dy_bufs.shape[0]
     BM: gl.constexpr = dy_bufs.shape[1]
     BN: gl.constexpr = w_bufs.shape[2]
     ROWS: gl.constexpr = BM // 2
-    COLS: gl.constexpr = BN // SLICES
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
     acc = gl.zeros([ROWS, BN], gl.float32, layout)
-    p0, p1, p2, p3 = slices(acc)
+    left, right = halves(acc)
+    p0, p1, p2, p3 = slices(pack(left, right, h_desc.dtype))
     # before the first tile there is none to finish: its stores lie below the last row, where TMA drops them
     row = tiles_m * BM
     col = 0
-    turn = 0
     step = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         i = 0
-        for part in range(SLICES):
-            stop = steps * (part + 1) // SLICES
-            # the halves finish slices at different steps, as in the forward
-            at = i if HALF == 0 else (i + stop) // 2
-            acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
-            acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
-            _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
-                    row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
-            acc = _settle(acc, empty, step, i > 0, STAGES)
+        for word in range(SLICES):
+            for side in range(2):
+                stop = steps * (2 * word + side + 1) // _PARTS
+                # the halves finish slices at different steps, as in the forward
+                at = i if HALF == 0 else (i + stop) // 2
+                acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
+                acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
+                _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
+                        row, col, word, side, HALF, ACTIVATION)  # fmt: skip
+                acc = _settle(acc, empty, step, i > 0, STAGES)
+                acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
             p0, p1, p2 = p1, p2, p3
-            acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
-        acc = warpgroup_mma_wait(0, deps=(acc,))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
-        p0, p1, p2, p3 = slices(acc)
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS
         col = tile_n * BN
-        turn += 1
-    for part in range(SLICES):
-        _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, h_bufs, gu_full, gu_empty,
-                row, col + part * COLS, turn, part, HALF, ACTIVATION)  # fmt: skip
+        acc = warpgroup_mma_wait(0, deps=(acc,))
+        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
+        left, right = halves(acc)
+        p0, p1, p2, p3 = slices(pack(left, right, h_desc.dtype))
+    for word in range(SLICES):
+        for side in range(2):
+            _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
+                    row, col, word, side, HALF, ACTIVATION)  # fmt: skip
         p0, p1, p2 = p1, p2, p3
     tma.store_wait(0)
 
@@ -205,30 +234,31 @@ def foretrace_gated_backward(  # noqa: D103 - see the module
     BM: gl.constexpr = dy_desc.block_type.shape[0]
     BK: gl.constexpr = dy_desc.block_type.shape[1]
     BN: gl.constexpr = down_desc.block_type.shape[1]
-    SLOTS: gl.constexpr = 2 * SLICES
     dtype: gl.constexpr = dy_desc.dtype
     dy_bufs = gl.allocate_shared_memory(dtype, [STAGES, BM, BK], dy_desc.layout)
     w_bufs = gl.allocate_shared_memory(dtype, [STAGES, BK, BN], down_desc.layout)
-    g_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + g_desc.block_type.shape, g_desc.layout)
-    u_bufs = gl.allocate_shared_memory(dtype, [SLOTS] + u_desc.block_type.shape, u_desc.layout)
-    h_bufs = gl.allocate_shared_memory(dtype, [4] + h_desc.block_type.shape, h_desc.layout)
+    g_bufs = gl.allocate_shared_memory(dtype, [4] + g_desc.block_type.shape, g_desc.layout)
+    u_bufs = gl.allocate_shared_memory(dtype, [4] + u_desc.block_type.shape, u_desc.layout)
+    dg_bufs = gl.allocate_shared_memory(dtype, [2] + dg_desc.block_type.shape, dg_desc.layout)
+    du_bufs = gl.allocate_shared_memory(dtype, [2] + du_desc.block_type.shape, du_desc.layout)
+    h_bufs = gl.allocate_shared_memory(dtype, [2] + h_desc.block_type.shape, h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    gu_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
-    gu_empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
+    gu_full = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
+    gu_empty = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
-    for i in gl.static_range(SLOTS):
+    for i in gl.static_range(4):
         mbarrier.init(gu_full.index(i), count=1)
         mbarrier.init(gu_empty.index(i), count=1)
     fence_async_shared()
     gl.warp_specialize(
         [
-            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full,
-                        gu_empty, m, n, steps, 0, ACTIVATION, GROUP)),
-            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, h_bufs, full, empty, gu_full,
-                        gu_empty, m, n, steps, 1, ACTIVATION, GROUP)),
+            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full,
+                        empty, gu_full, gu_empty, m, n, steps, 0, ACTIVATION, GROUP)),
+            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full,
+                        empty, gu_full, gu_empty, m, n, steps, 1, ACTIVATION, GROUP)),
             (_stream, (dy_desc, down_desc, dy_bufs, w_bufs, full, empty, m, n, steps, GROUP)),
             (_fetch, (g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, m, n, BM, BN, GROUP)),
         ],
@@ -255,12 +285,12 @@ def gated_backward(
     """
     cfg = config
     (m, k), n = dy_MK.shape, gate_MN.shape[1]
-    steps = max(cdiv(k, cfg.bk), SLICES.value)
+    steps = max(cdiv(k, cfg.bk), _PARTS.value)
     tensors = (gate_MN, up_MN, dgate_MN, dup_MN, h_MN)
     args = (
         descriptor(dy_MK, cfg.bm, cfg.bk),
         descriptor(down_weight_KN, cfg.bk, cfg.bn),
-        *(descriptor(t, cfg.bm // 2, cfg.bn // SLICES.value) for t in tensors),
+        *(descriptor(t, cfg.bm // 2, cfg.bn // _PARTS.value) for t in tensors),
         m, n, steps, activation, cfg.stages, cfg.group,
     )  # fmt: skip
     grid = min(multiprocessors(dy_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))

@@ -125,7 +125,7 @@ def _finish(
 
 @gluon.jit
 def _consume(
-    h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, steps,
+    h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead, m, n, steps,
     HALF: gl.constexpr, SAVE: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = x_bufs.shape[0]
@@ -143,6 +143,7 @@ def _consume(
     row = tiles_m * BM
     col = 0
     step = 0
+    turn = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         i = 0
         for part in range(SLICES):
@@ -154,14 +155,24 @@ def _consume(
             _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
             acc = _settle(acc, empty, step, i > 0, STAGES)
             p0, p1, p2 = p1, p2, p3
-            acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
+            last = part == SLICES - 1
+            if HALF == 0:
+                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
+                mbarrier.arrive(lead.index(0), pred=last)
+            else:
+                # the other half ends its tile first: while it packs, this half's last products run, and the other way
+                before = stop - last.to(gl.int32)
+                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, before, HALF)
+                mbarrier.wait(lead.index(0), turn & 1, pred=last)
+                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF)
+        turn += 1  # noqa: SIM113 - Triton has no enumerate
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
+        row = tile_m * BM + HALF * ROWS
+        col = tile_n * BN
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
         gate, up = acc.reshape([ROWS, 2, BN]).permute((0, 2, 1)).split()
         p0, p1, p2, p3 = slices(pack(gate, up, h_desc.dtype))
-        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        row = tile_m * BM + HALF * ROWS
-        col = tile_n * BN
     for part in range(SLICES):
         _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
         p0, p1, p2 = p1, p2, p3
@@ -183,15 +194,17 @@ def foretrace_gated_forward(  # noqa: D103 - see the module
     out_bufs = gl.allocate_shared_memory(dtype, [OUTS] + h_desc.block_type.shape, h_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    lead = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(lead.index(0), count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
     fence_async_shared()
     gl.warp_specialize(
         [
-            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, steps,
+            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead, m, n, steps,
                         0, SAVE, ACTIVATION, GROUP)),
-            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, m, n, steps,
+            (_consume, (h_desc, g_desc, u_desc, x_bufs, w_bufs, out_bufs, full, empty, lead, m, n, steps,
                         1, SAVE, ACTIVATION, GROUP)),
             (_produce, (x_desc, gate_desc, up_desc, x_bufs, w_bufs, full, empty, m, n, steps, GROUP)),
         ],

@@ -7,7 +7,7 @@ The down projection splits K over enough programs to fill the device; the last p
 always in the same order, so that two calls give the same bits.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917 - Triton types arguments, goes by place, has no star
+# ruff: noqa: ANN001, ANN201, ANN202, FBT003 - Triton types arguments, goes by place, has no star
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -28,36 +27,46 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .device_activation import act
-from .gluon_tiles import descriptor, multiprocessors
+from .gluon_tiles import describe, descriptor, multiprocessors
 from .launch import cdiv, launch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_ROWS = 64
+_FEWEST_ROWS = 16  # what a tensor-core product takes at least, in Triton
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Weight rows a tile (of gate and of up each), depth of a stage, and bytes of shared memory for the rings."""
+    """Weight rows a tile (of gate and of up each), depth of a stage, and bytes of shared memory for the rings.
+
+    ``stagger`` starts each program elsewhere in the summed dimension, so that not all read the same columns at a time.
+    """
 
     bn: int = 64
     bk: int = 128
     ring_bytes: int = 192 * 1024
+    stagger: bool = False
 
     def stages(self, weight_rows: int, rows: int) -> int:
-        """How many stages the rings hold; more than 16 only lengthen the start."""
-        return min(16, self.ring_bytes // ((weight_rows + rows) * self.bk * 2))
+        """How many stages the rings hold, two at least; more than 16 only lengthen the start."""
+        return min(16, max(2, self.ring_bytes // ((weight_rows + rows) * self.bk * 2)))
 
 
-# 128 deep: 51.1, 51.2 and 55.1 µs for 1, 16 and 64 rows of 2048 × 16384 on an H200, against 52.4, 52.4 and 55.2 at 64
-GATE_UP = Config()
-DOWN = Config()
+# 2048 × 16384 on an H200: 128 deep 51.1, 51.2 and 55.1 µs for 1, 16 and 64 rows, 64 deep 52.4, 52.4 and 55.2
+DEFAULT = Config()
+# 256 deep, three stages of gate and up: 50.0 and 50.6 µs for 1 and 16 rows where 128 deep took 50.6 and 50.8; beyond
+# 16 rows only two stages fit
+FEWEST = Config(bk=256, ring_bytes=220 * 1024, stagger=True)
 
 
 @gluon.jit
-def _stream_rows(x_desc, x_bufs, full, empty, tiles, start, steps, DEPENDENT: gl.constexpr):
-    """Blocks ``[BM, BK]`` of the rows: each of ``tiles`` tiles reads the same ``steps`` blocks from ``start`` on."""
+def _stream_rows(x_desc, x_bufs, full, empty, tiles, start, steps, turn, DEPENDENT: gl.constexpr):
+    """Blocks ``[BM, BK]`` of the rows: each of ``tiles`` tiles reads the same ``steps`` blocks from ``start`` on.
+
+    ``turn`` says with which of them it begins.
+    """
     STAGES: gl.constexpr = x_bufs.shape[0]
     BK: gl.constexpr = x_bufs.shape[2]
     if DEPENDENT:
@@ -68,12 +77,13 @@ def _stream_rows(x_desc, x_bufs, full, empty, tiles, start, steps, DEPENDENT: gl
             stage = step % STAGES
             mbarrier.wait(empty.index(stage), (step // STAGES & 1) ^ 1)
             mbarrier.expect(full.index(stage), x_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(x_desc, [0, (start + i) * BK], full.index(stage), x_bufs.index(stage))
+            at = [0, (start + (turn + i) % steps) * BK]
+            tma.async_copy_global_to_shared(x_desc, at, full.index(stage), x_bufs.index(stage))
             step += 1
 
 
 @gluon.jit
-def _stream_gate_up(gate_desc, up_desc, w_bufs, full, empty, tiles, steps):
+def _stream_gate_up(gate_desc, up_desc, w_bufs, full, empty, tiles, steps, turn):
     STAGES: gl.constexpr = w_bufs.shape[0]
     BN: gl.constexpr = gate_desc.block_type.shape[0]
     BK: gl.constexpr = gate_desc.block_type.shape[1]
@@ -85,13 +95,14 @@ def _stream_gate_up(gate_desc, up_desc, w_bufs, full, empty, tiles, steps):
             bar = full.index(stage)
             mbarrier.expect(bar, 2 * gate_desc.block_type.nbytes)
             weights = w_bufs.index(stage)
-            tma.async_copy_global_to_shared(gate_desc, [tile * BN, i * BK], bar, weights.slice(0, BN))
-            tma.async_copy_global_to_shared(up_desc, [tile * BN, i * BK], bar, weights.slice(BN, BN))
+            at = [tile * BN, (turn + i) % steps * BK]
+            tma.async_copy_global_to_shared(gate_desc, at, bar, weights.slice(0, BN))
+            tma.async_copy_global_to_shared(up_desc, at, bar, weights.slice(BN, BN))
             step += 1
 
 
 @gluon.jit
-def _stream_down(down_desc, w_bufs, full, empty, tile, start, steps):
+def _stream_down(down_desc, w_bufs, full, empty, tile, start, steps, turn):
     STAGES: gl.constexpr = w_bufs.shape[0]
     BN: gl.constexpr = down_desc.block_type.shape[0]
     BK: gl.constexpr = down_desc.block_type.shape[1]
@@ -99,7 +110,7 @@ def _stream_down(down_desc, w_bufs, full, empty, tile, start, steps):
         stage = step % STAGES
         mbarrier.wait(empty.index(stage), (step // STAGES & 1) ^ 1)
         mbarrier.expect(full.index(stage), down_desc.block_type.nbytes)
-        at = [tile * BN, (start + step) * BK]
+        at = [tile * BN, (start + (turn + step) % steps) * BK]
         tma.async_copy_global_to_shared(down_desc, at, full.index(stage), w_bufs.index(stage))
 
 
@@ -137,10 +148,22 @@ def _consume_gate_up(h_ptr, w_bufs, x_bufs, full, empty, m, n, tiles, steps, ACT
         gl.store(h_ptr + rows[None, :] * n + cols[:, None], h, (rows < m)[None, :] & (cols < n)[:, None])
 
 
+@gluon.jit
+def _counters(scratch_ptr, h_elements):
+    """Arrivals at each tile of the down projection, behind h."""
+    return (scratch_ptr + h_elements).to(gl.pointer_type(gl.int32), bitcast=True)
+
+
+@gluon.jit
+def _parts(counters_ptr, tiles):
+    """The down projection's partial sums in fp32, behind the counters, on 16 bytes."""
+    return (counters_ptr + gl.cdiv(tiles, 4) * 4).to(gl.pointer_type(gl.float32), bitcast=True)
+
+
 @gluon.jit(do_not_specialize=["m"])
 def foretrace_gate_up_tma(  # noqa: D103 - see the module
-    x_desc, gate_desc, up_desc, h_ptr, counters_ptr, m, n, steps, tiles_down,
-    ACTIVATION: gl.constexpr, STAGES: gl.constexpr,
+    x_desc, gate_desc, up_desc, scratch_ptr, m, n, steps, tiles_down,
+    ACTIVATION: gl.constexpr, STAGES: gl.constexpr, STAGGER: gl.constexpr,
 ):  # fmt: skip
     gdc_launch_dependents()
     BM: gl.constexpr = x_desc.block_type.shape[0]
@@ -149,6 +172,7 @@ def foretrace_gate_up_tma(  # noqa: D103 - see the module
     if gl.program_id(0) == 0:
         # the down projection counts its arrivals from zero, and counts after this kernel
         flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+        counters_ptr = _counters(scratch_ptr, m * n)
         for start in range(0, tiles_down, 128):
             tile = start + gl.arange(0, 128, flat)
             gl.store(counters_ptr + tile, gl.zeros([128], gl.int32, flat), tile < tiles_down)
@@ -162,11 +186,12 @@ def foretrace_gate_up_tma(  # noqa: D103 - see the module
     fence_async_shared()
     tiles = gl.cdiv(n, BN)
     mine = gl.cdiv(tiles - gl.program_id(0), gl.num_programs(0))
+    turn = gl.program_id(0) * STAGGER
     gl.warp_specialize(
         [
-            (_consume_gate_up, (h_ptr, w_bufs, x_bufs, full, empty, m, n, tiles, steps, ACTIVATION)),
-            (_stream_gate_up, (gate_desc, up_desc, w_bufs, full, empty, tiles, steps)),
-            (_stream_rows, (x_desc, x_bufs, full, empty, mine, 0, steps, False)),
+            (_consume_gate_up, (scratch_ptr, w_bufs, x_bufs, full, empty, m, n, tiles, steps, ACTIVATION)),
+            (_stream_gate_up, (gate_desc, up_desc, w_bufs, full, empty, tiles, steps, turn)),
+            (_stream_rows, (x_desc, x_bufs, full, empty, mine, 0, steps, turn, False)),
         ],
         [1, 1],
         [40, 40],
@@ -175,7 +200,7 @@ def foretrace_gate_up_tma(  # noqa: D103 - see the module
 
 @gluon.jit
 def _consume_down(
-    out_ptr, parts_ptr, counters_ptr, w_bufs, x_bufs, full, empty, m, n, tile, part, steps, SPLIT: gl.constexpr
+    out_ptr, counters_ptr, w_bufs, x_bufs, full, empty, m, n, tile, part, steps, SPLIT: gl.constexpr
 ):  # fmt: skip
     BN: gl.constexpr = w_bufs.shape[1]
     BM: gl.constexpr = x_bufs.shape[1]
@@ -192,6 +217,7 @@ def _consume_down(
     if SPLIT == 1:
         gl.store(out_ptr + offs, total.to(out_ptr.dtype.element_ty), mask)
     else:
+        parts_ptr = _parts(counters_ptr, gl.cdiv(n, BN))
         gl.store(parts_ptr + part * m * n + offs, total, mask)
         gl.thread_barrier()
         if gl.atomic_add(counters_ptr + tile, 1, sem="acq_rel") == SPLIT - 1:
@@ -203,7 +229,8 @@ def _consume_down(
 
 @gluon.jit(do_not_specialize=["m"])
 def foretrace_down_tma(  # noqa: D103 - see the module
-    h_desc, down_desc, out_ptr, parts_ptr, counters_ptr, m, n, steps, share, SPLIT: gl.constexpr, STAGES: gl.constexpr
+    h_desc, down_desc, out_ptr, scratch_ptr, m, n, k, steps, share,
+    SPLIT: gl.constexpr, STAGES: gl.constexpr, STAGGER: gl.constexpr,
 ):  # fmt: skip
     BM: gl.constexpr = h_desc.block_type.shape[0]
     BN: gl.constexpr = down_desc.block_type.shape[0]
@@ -220,12 +247,13 @@ def foretrace_down_tma(  # noqa: D103 - see the module
     part = gl.program_id(0) % SPLIT
     start = part * share
     mine = gl.minimum(share, steps - start)
+    turn = tile * STAGGER
     gl.warp_specialize(
         [
-            (_consume_down, (out_ptr, parts_ptr, counters_ptr, w_bufs, x_bufs, full, empty, m, n, tile, part, mine,
-                             SPLIT)),
-            (_stream_down, (down_desc, w_bufs, full, empty, tile, start, mine)),
-            (_stream_rows, (h_desc, x_bufs, full, empty, 1, start, mine, True)),
+            (_consume_down, (out_ptr, _counters(scratch_ptr, m * k), w_bufs, x_bufs, full, empty, m, n, tile, part,
+                             mine, SPLIT)),
+            (_stream_down, (down_desc, w_bufs, full, empty, tile, start, mine, turn)),
+            (_stream_rows, (h_desc, x_bufs, full, empty, 1, start, mine, turn, True)),
         ],
         [1, 1],
         [40, 40],
@@ -248,24 +276,24 @@ class _Shape:
 
 
 @lru_cache(maxsize=1024)
-def _shape(bm: int, dim: int, hidden: int, device: int, gate_up: Config, down: Config) -> _Shape:
+def _shape(bm: int, dim: int, hidden: int, device: int, cfg: Config) -> _Shape:
     programs = multiprocessors(device)
-    tiles, steps = cdiv(dim, down.bn), cdiv(hidden, down.bk)
-    # a power of two that fills the device; every part keeps four steps
+    tiles, steps = cdiv(dim, cfg.bn), cdiv(hidden, cfg.bk)
+    # a power of two that fills the device; every part keeps 512 features at least
     split = 1
-    while split < 16 and tiles * split * 2 <= programs and steps >= split * 8:  # noqa: PLR2004 - caps
+    while split < 16 and tiles * split * 2 <= programs and hidden >= split * 1024:  # noqa: PLR2004 - caps
         split *= 2
     share = cdiv(steps, split)
     return _Shape(
         bm=bm,
-        steps_up=cdiv(dim, gate_up.bk),
-        stages_up=gate_up.stages(2 * gate_up.bn, bm),
-        programs_up=min(programs, cdiv(hidden, gate_up.bn)),
+        steps_up=cdiv(dim, cfg.bk),
+        stages_up=cfg.stages(2 * cfg.bn, bm),
+        programs_up=min(programs, cdiv(hidden, cfg.bn)),
         tiles=tiles,
         split=cdiv(steps, share),
         share=share,
         steps_down=steps,
-        stages_down=down.stages(down.bn, bm),
+        stages_down=cfg.stages(cfg.bn, bm),
     )
 
 
@@ -275,8 +303,7 @@ def forward(
     up_weight_NK: Tensor,
     down_weight_KN: Tensor,
     activation: str,
-    gate_up: Config = GATE_UP,
-    down: Config = DOWN,
+    config: Config | None = None,
 ) -> Tensor:
     """The whole MLP for 1 to 64 rows: ``[M, dim]`` from ``x`` ``[M, dim]``, bf16 or fp16.
 
@@ -284,23 +311,25 @@ def forward(
     are adjacent, nothing is empty.
     """
     (m, dim), hidden = x_MK.shape, gate_weight_NK.shape[0]
-    bm = max(16, 1 << (m - 1).bit_length())
-    c = _shape(bm, dim, hidden, x_MK.device.index, gate_up, down)
-    h, out = x_MK.new_empty(m, hidden), x_MK.new_empty(m, dim)
-    # the arrival counters share the allocation of the parts
-    space = x_MK.new_empty(c.tiles + (c.split * m * dim if c.split > 1 else 0), dtype=torch.float32)
-    counters, parts = space[: c.tiles].view(torch.int32), space[c.tiles :]
+    bm = max(_FEWEST_ROWS, 1 << (m - 1).bit_length())
+    cfg = config or (FEWEST if bm == _FEWEST_ROWS else DEFAULT)
+    c = _shape(bm, dim, hidden, x_MK.device.index, cfg)
+    out = x_MK.new_empty(m, dim)
+    # one allocation for h, the arrival counters and the parts: an allocation takes the host 2 µs
+    parts = c.split * m * dim if c.split > 1 else 0
+    scratch = x_MK.new_empty(m * hidden + 2 * (cdiv(c.tiles, 4) * 4 + parts))
+    dtype = x_MK.dtype
     args = (
-        descriptor(x_MK, bm, gate_up.bk),
-        descriptor(gate_weight_NK, gate_up.bn, gate_up.bk),
-        descriptor(up_weight_NK, gate_up.bn, gate_up.bk),
-        h, counters, m, hidden, c.steps_up, c.tiles, activation, c.stages_up,
+        descriptor(x_MK, bm, cfg.bk),
+        descriptor(gate_weight_NK, cfg.bn, cfg.bk),
+        descriptor(up_weight_NK, cfg.bn, cfg.bk),
+        scratch, m, hidden, c.steps_up, c.tiles, activation, c.stages_up, int(cfg.stagger),
     )  # fmt: skip
-    launch(foretrace_gate_up_tma, (c, x_MK.dtype, activation), c.programs_up, args, num_warps=4)
+    launch(foretrace_gate_up_tma, (c, dtype, activation), c.programs_up, args, num_warps=4)
     down_args = (
-        descriptor(h, bm, down.bk),
-        descriptor(down_weight_KN, down.bn, down.bk),
-        out, parts, counters, m, dim, c.steps_down, c.share, c.split, c.stages_down,
+        describe(scratch.data_ptr(), dtype, m, hidden, hidden, bm, cfg.bk),
+        descriptor(down_weight_KN, cfg.bn, cfg.bk),
+        out, scratch, m, dim, hidden, c.steps_down, c.share, c.split, c.stages_down, int(cfg.stagger),
     )  # fmt: skip
-    launch(foretrace_down_tma, (c, x_MK.dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
+    launch(foretrace_down_tma, (c, dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
     return out

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _WARM_UP = 3
 # enough to push everything out of any L2 built so far (60 MB on an H200)
 _FLUSH_ELEMENTS = 64 << 20
+# a few ms on an H200, in which the host queues ten calls; and half a second, in which it queues anything that it can
+_SLEEP_CYCLES = 1 << 23
+_MAX_SLEEP_CYCLES = 1 << 30
 
 
 class _Kernel(NamedTuple):
@@ -30,7 +33,13 @@ def kernel_times(call: Callable[[int], object], repeats: int = 15) -> list[float
 
     Where kernels overlap, as a dependent one does that starts before its predecessor ends, the time counts once.
     """
-    return [_busy(kernels) / 1000 for kernels in _profile(call, repeats)]
+    return [busy for busy, _ in kernel_calls(call, repeats)]
+
+
+def kernel_calls(call: Callable[[int], object], repeats: int = 15) -> list[tuple[float, list[tuple[str, float]]]]:
+    """Each call's time as in ``kernel_times``; the name and own time, µs, of its kernels, copies and sets in order."""
+    calls = _profile(call, repeats)
+    return [(_busy(kernels) / 1000, [(k.name, k.duration_ns / 1000) for k in kernels]) for kernels in calls]
 
 
 def kernel_names(call: Callable[[int], object]) -> list[str]:
@@ -108,6 +117,38 @@ def graph_times(call: Callable[[int], object], repeats: int = 15, inner: int = 1
         stop.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(stop) / inner * 1000)
+    return times
+
+
+def burst_times(call: Callable[[int], object], repeats: int = 15, inner: int = 10) -> list[float]:
+    """``graph_times`` for a call that is a CUDA graph itself and cannot be captured: GPU time a call, µs, no host.
+
+    The host queues ``inner`` calls while the GPU sleeps; events give the time from the start of the first to the end of
+    the last. What lies between two calls counts, so also the gap between two graphs.
+
+    Raises:
+        RuntimeError: The GPU woke before the last call was queued, however long it slept: a call waits for the GPU.
+    """
+    for i in range(_WARM_UP):
+        call(i)
+    times: list[float] = []
+    cycles = _SLEEP_CYCLES
+    while len(times) < repeats:
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call] # noqa: SLF001 - as PyTorch's own tests delay a stream
+        start.record()
+        for i in range(inner):
+            call(i)
+        stop.record()
+        asleep = not start.query()  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        if asleep:
+            times.append(start.elapsed_time(stop) / inner * 1000)
+        elif cycles < _MAX_SLEEP_CYCLES:
+            cycles *= 2
+        else:
+            raise RuntimeError(f"the host did not queue {inner} calls ahead of a GPU that slept {cycles} cycles")
     return times
 
 
