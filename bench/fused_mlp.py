@@ -23,7 +23,6 @@ import datetime as dt
 import gc
 import importlib
 import importlib.metadata
-import itertools
 import json
 import os
 import platform
@@ -210,12 +209,13 @@ def summary(times: list[float]) -> dict[str, float]:
     return {"median": measure.middle(times), "min": round(min(times), 2), "max": round(max(times), 2)}
 
 
-def kernel_medians(calls: Sequence[list[tuple[str, float]]]) -> list[tuple[str, float]] | None:
+def kernel_medians(calls: Sequence[measure.Launched]) -> list[tuple[str, float]] | None:
     """The median time of every kernel, µs, in order; nothing where two calls launched different ones."""
-    names = [[name for name, _ in call] for call in calls]
+    names = [[name for name, _ in call.kernels] for call in calls]
     if any(n != names[0] for n in names):
         return None
-    return [(kernels[0][0], measure.middle([us for _, us in kernels])) for kernels in zip(*calls, strict=True)]
+    by_place = zip(*(call.kernels for call in calls), strict=True)
+    return [(kernels[0][0], measure.middle([us for _, us in kernels])) for kernels in by_place]
 
 
 def reason(error: Exception) -> str:
@@ -231,7 +231,7 @@ class Contender:
     run: Callable[[int], object]
     kernels: list[str]
     difference: float
-    launched: list[list[tuple[str, float]]] = field(default_factory=list)
+    launched: list[measure.Launched] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=dict)
     unmeasured: dict[str, str] = field(default_factory=dict)
 
@@ -240,11 +240,7 @@ class Contender:
         if kind in self.unmeasured:
             return
         try:
-            if kind == "gpu_us":
-                calls = measure.kernel_calls(self.run, repeats=REPEATS)
-                self.launched += [kernels for _, kernels in calls]
-                new = [busy for busy, _ in calls]
-            elif kind == "call_us":
+            if kind == "call_us":
                 new = measure.call_times(self.run, repeats=REPEATS)
             else:
                 in_graph = measure.burst_times if self.name in ARE_GRAPHS else measure.graph_times
@@ -259,6 +255,7 @@ class Contender:
     def result(self) -> dict[str, Any]:
         """As it is written."""
         found: dict[str, Any] = {"kernels": self.kernels, "difference": self.difference}
+        found["gpu_us"] = summary([call.busy_us for call in self.launched])
         found |= {kind: summary(times) for kind, times in self.times.items()}
         found["kernel_us"] = kernel_medians(self.launched)
         return found | ({"unmeasured": self.unmeasured} if self.unmeasured else {})
@@ -298,7 +295,8 @@ def compare(
 ) -> dict[str, Any]:
     """Every time of every contender at one shape, or the reason why there is none; and the GPU's state at the end.
 
-    Contenders take turns, a few calls each: the clock of a GPU at its power limit drifts, and must favour nobody.
+    Contenders take turns, another one first each time (GPU time: a call each; whole calls: a few in a row): the clock of
+    a GPU at its power limit falls while it works, and must favour nobody.
     """
     sets = data(*shape, training=training)
     dy = torch.randn(shape[0], shape[1], device="cuda", dtype=torch.bfloat16) if training else None
@@ -315,9 +313,12 @@ def compare(
         except Exception as error:  # noqa: BLE001 - a peer that is missing or fails is a result too
             traceback.print_exc(limit=2)
             found[name] = {"failed": reason(error)}
-    kinds = ("gpu_us", "call_us", "graph_us") if shape[0] <= FEW_ROWS else ("gpu_us", "call_us")
-    for _, kind, contender in itertools.product(range(rounds), kinds, contenders):
-        contender.measure(kind)
+    for contender, ran in zip(contenders, measure.launched([c.run for c in contenders], rounds * REPEATS), strict=True):
+        contender.launched = ran
+    for kind in ("call_us", "graph_us") if shape[0] <= FEW_ROWS else ("call_us",):
+        for turn in range(rounds):
+            for contender in (*contenders[turn:], *contenders[:turn]):
+                contender.measure(kind)
     state = gpu_state(contenders[0].run) if contenders else None
     for contender in contenders:
         found[contender.name] = contender.result()

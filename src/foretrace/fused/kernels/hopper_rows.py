@@ -1,10 +1,10 @@
 """Few rows (1 to 64) on Hopper: both weights streamed once through deep rings, in two kernels that overlap.
 
 Shape legend: M rows, K the summed dimension, N outputs. The weights are the tall operand of each wgmma and the rows
-its 16 to 64 columns. One warp streams weights, another the rows; the weights' warp of the second kernel starts as soon
-as its program gets a multiprocessor, while the rest of the first kernel still runs, and only the rows' warp waits.
-The down projection splits K over enough programs to fill the device; the last program of a tile adds the parts up,
-always in the same order, so that two calls give the same bits.
+its 16 to 64 columns. One warp streams weights, another the rows. Each kernel is launched before the one ahead of it has
+ended: the first sets itself up and waits; the second streams its weights as soon as it gets a multiprocessor, while the
+rest of the first still runs, and only its rows wait. The down projection splits K over enough programs to fill the
+device; the last program of a tile adds the parts up, always in the same order, so that two calls give the same bits.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, FBT003 - Triton types arguments, goes by place, has no star
@@ -165,17 +165,9 @@ def foretrace_gate_up_tma(  # noqa: D103 - see the module
     x_desc, gate_desc, up_desc, scratch_ptr, m, n, steps, tiles_down,
     ACTIVATION: gl.constexpr, STAGES: gl.constexpr, STAGGER: gl.constexpr,
 ):  # fmt: skip
-    gdc_launch_dependents()
     BM: gl.constexpr = x_desc.block_type.shape[0]
     BN: gl.constexpr = gate_desc.block_type.shape[0]
     BK: gl.constexpr = gate_desc.block_type.shape[1]
-    if gl.program_id(0) == 0:
-        # the down projection counts its arrivals from zero, and counts after this kernel
-        flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-        counters_ptr = _counters(scratch_ptr, m * n)
-        for start in range(0, tiles_down, 128):
-            tile = start + gl.arange(0, 128, flat)
-            gl.store(counters_ptr + tile, gl.zeros([128], gl.int32, flat), tile < tiles_down)
     w_bufs = gl.allocate_shared_memory(x_desc.dtype, [STAGES, 2 * BN, BK], gate_desc.layout)
     x_bufs = gl.allocate_shared_memory(x_desc.dtype, [STAGES, BM, BK], x_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -184,6 +176,16 @@ def foretrace_gate_up_tma(  # noqa: D103 - see the module
         mbarrier.init(full.index(i), count=2)
         mbarrier.init(empty.index(i), count=1)
     fence_async_shared()
+    # nothing is read or written before the kernel ahead has ended, and the next one may start only then
+    gdc_wait()
+    gdc_launch_dependents()
+    if gl.program_id(0) == 0:
+        # the down projection counts its arrivals from zero, and counts after this kernel
+        flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+        counters_ptr = _counters(scratch_ptr, m * n)
+        for start in range(0, tiles_down, 128):
+            tile = start + gl.arange(0, 128, flat)
+            gl.store(counters_ptr + tile, gl.zeros([128], gl.int32, flat), tile < tiles_down)
     tiles = gl.cdiv(n, BN)
     mine = gl.cdiv(tiles - gl.program_id(0), gl.num_programs(0))
     turn = gl.program_id(0) * STAGGER
@@ -243,6 +245,7 @@ def foretrace_down_tma(  # noqa: D103 - see the module
         mbarrier.init(full.index(i), count=2)
         mbarrier.init(empty.index(i), count=1)
     fence_async_shared()
+    gdc_launch_dependents()
     tile = gl.program_id(0) // SPLIT
     part = gl.program_id(0) % SPLIT
     start = part * share
@@ -325,7 +328,7 @@ def forward(
         descriptor(up_weight_NK, cfg.bn, cfg.bk),
         scratch, m, hidden, c.steps_up, c.tiles, activation, c.stages_up, int(cfg.stagger),
     )  # fmt: skip
-    launch(foretrace_gate_up_tma, (c, dtype, activation), c.programs_up, args, num_warps=4)
+    launch(foretrace_gate_up_tma, (c, dtype, activation), c.programs_up, args, num_warps=4, launch_pdl=True)
     down_args = (
         describe(scratch.data_ptr(), dtype, m, hidden, hidden, bm, cfg.bk),
         descriptor(down_weight_KN, cfg.bn, cfg.bk),

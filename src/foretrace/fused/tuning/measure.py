@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _WARM_UP = 3
 # enough to push everything out of any L2 built so far (60 MB on an H200)
@@ -28,23 +29,28 @@ class _Kernel(NamedTuple):
     name: str
 
 
-def kernel_times(call: Callable[[int], object], repeats: int = 15) -> list[float]:
-    """The time in which a kernel, copy or set of each call ran, µs, the L2 flushed before each; read by the profiler.
+class Launched(NamedTuple):
+    """What one call ran on the device."""
 
-    Where kernels overlap, as a dependent one does that starts before its predecessor ends, the time counts once.
+    busy_us: float
+    """The time in which a kernel, copy or set ran; it counts once where two overlap, as one that starts early does."""
+    kernels: list[tuple[str, float]]
+    """Each one's name and own time, µs, in order."""
+
+
+def launched(calls: Sequence[Callable[[int], object]], repeats: int = 15) -> list[list[Launched]]:
+    """For each of ``calls``, what ``repeats`` of it ran, the L2 flushed before each; read by the profiler.
+
+    They take turns call by call, another one first each time: the clock of a GPU at its power limit falls while it
+    works, and must favour none of them.
     """
-    return [busy for busy, _ in kernel_calls(call, repeats)]
-
-
-def kernel_calls(call: Callable[[int], object], repeats: int = 15) -> list[tuple[float, list[tuple[str, float]]]]:
-    """Each call's time as in ``kernel_times``; the name and own time, µs, of its kernels, copies and sets in order."""
-    calls = _profile(call, repeats)
-    return [(_busy(kernels) / 1000, [(k.name, k.duration_ns / 1000) for k in kernels]) for kernels in calls]
+    found = _profile(calls, repeats)
+    return [[Launched(_busy(each) / 1000, [(k.name, k.duration_ns / 1000) for k in each]) for each in f] for f in found]
 
 
 def kernel_names(call: Callable[[int], object]) -> list[str]:
     """The kernels, copies and sets of one call, in order."""
-    return [k.name for k in _profile(call, 1)[0]]
+    return [name for name, _ in launched([call], 1)[0][0].kernels]
 
 
 def _busy(kernels: list[_Kernel]) -> int:
@@ -55,31 +61,35 @@ def _busy(kernels: list[_Kernel]) -> int:
     return busy
 
 
-def _profile(call: Callable[[int], object], repeats: int) -> list[list[_Kernel]]:
+def _profile(calls: Sequence[Callable[[int], object]], repeats: int) -> list[list[list[_Kernel]]]:
     """Each call's device activities, found between two one-element kernels that nothing else launches."""
     flush = torch.ones(_FLUSH_ELEMENTS, device="cuda")
     mark = torch.ones(1, device="cuda")
-    for i in range(_WARM_UP):
+    for i, call in itertools.product(range(_WARM_UP), calls):
         mark.neg_()
         call(i)
+    turns = [(i, (i + j) % len(calls)) for i in range(repeats) for j in range(len(calls))]
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for i in range(repeats):
+        for i, which in turns:
             # a read, so that no written line is left whose write-back would slow the call
             flush.amax()
             mark.neg_()
-            call(i)
+            calls[which](i)
             mark.neg_()
         torch.cuda.synchronize()
     assert profile.profiler is not None
     events = [e for e in profile.profiler.kineto_results.events() if "CUDA" in str(e.device_type())]
-    found: list[list[_Kernel]] = [[]]
+    between: list[list[_Kernel]] = [[]]
     for kernel in sorted(_Kernel(e.start_ns(), e.duration_ns(), e.name()) for e in events):
         if "neg_kernel" in kernel.name:
-            found.append([])
+            between.append([])
         else:
-            found[-1].append(kernel)
-    return found[1::2]
+            between[-1].append(kernel)
+    found: list[list[list[_Kernel]]] = [[] for _ in calls]
+    for (_, which), kernels in zip(turns, between[1::2], strict=True):
+        found[which].append(kernels)
+    return found
 
 
 def call_times(call: Callable[[int], object], repeats: int = 15, inner: int = 10) -> list[float]:
