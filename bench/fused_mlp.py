@@ -295,8 +295,8 @@ def compare(
 ) -> dict[str, Any]:
     """Every time of every contender at one shape, or the reason why there is none; and the GPU's state at the end.
 
-    Contenders take turns, another one first each time (GPU time: a call each; whole calls: a few in a row): the clock of
-    a GPU at its power limit falls while it works, and must favour nobody.
+    Contenders take turns, another one first each time (GPU time: a call each; whole calls: a few in a row): the clock
+    of a GPU at its power limit falls while it works, and must favour nobody.
     """
     sets = data(*shape, training=training)
     dy = torch.randn(shape[0], shape[1], device="cuda", dtype=torch.bfloat16) if training else None

@@ -33,7 +33,7 @@ def llama(
 def _decoder(
     family: str, layers: int, shape: tuple[int, int], widths: tuple[int, int], heads: tuple[int, int]
 ) -> tuple[nn.Module, tuple[torch.Tensor], dict[str, Any]]:
-    """A decoder in bf16 for inference, without a head over the vocabulary, and tokens [batch, seq] to call it with."""
+    """A decoder in bf16 for inference with a head over a small vocabulary, and tokens [batch, seq] to call it with."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = getattr(transformers, f"{family}Config")(
         num_hidden_layers=layers,
@@ -46,7 +46,7 @@ def _decoder(
         max_position_embeddings=max(8192, shape[1]),
         pad_token_id=0,
     )
-    auto: Any = transformers.AutoModel
+    auto: Any = transformers.AutoModelForCausalLM
     with torch.device(device):
         model: nn.Module = auto.from_config(config, dtype=torch.bfloat16)
     tokens = torch.randint(1, VOCABULARY, shape, device=device)

@@ -1,4 +1,4 @@
-"""Several kernels that became one: found by the ops that the one lists, or by order where it lists none."""
+"""Several kernels that became one: by the ops that the one lists, by what its epilogue holds, or by order alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SILENT = frozenset({"unknown", "other"})
 _REACH = 2
-"""Matched kernels that may lie between a kernel and the hand-written one that took it in."""
+"""Matched kernels that may lie between a kernel and the one that took it in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +94,34 @@ def by_name(place: Place) -> Place:
     return place.absorbing(taken, inferred=False)
 
 
+def by_epilogue(place: Place) -> Place:
+    """Products of ``before``, and pointwise kernels, that one product of ``after`` stands for, by their places.
+
+    Its name says how many products it holds and that its epilogue does what lay between them.
+    """
+    left, free = place.unmatched()
+    room = {j: place.after[j].products for j in free if place.after[j].products}
+    taken: dict[int, list[int]] = {j: [] for j in room}
+    for i in left:
+        op_class = place.before[i].work.op_class
+        claims = [j for j in room if op_class == "pointwise" or (op_class == "gemm" and room[j])]
+        nearest = _nearest_in_reach(place, i, claims)
+        if nearest is not None:
+            taken[nearest].append(i)
+            room[nearest] -= op_class == "gemm"
+    whole = {j: rows for j, rows in taken.items() if any(place.before[i].work.op_class == "gemm" for i in rows)}
+    return place.absorbing(whole, inferred=True)
+
+
 def by_order(place: Place) -> Place:
     """Neighbouring rows of ``before`` that a kernel of ``after`` without a list of ops stands for, by their places."""
     left, free = place.unmatched()
     silent = [j for j in free if _may_stand_for_others(place.after[j])]
-    anchors = sorted(place.pairs.values())
     taken: dict[int, list[int]] = {j: [] for j in silent}
     for i in left:
         claims = [j for j in silent if _fits(place.before[i], place.after[j])]
-        if not claims:
-            continue
-        nearest = _nearest(place, i, claims)
-        low, high = sorted((place.expected(i), float(nearest)))
-        if bisect_left(anchors, high) - bisect_left(anchors, low) <= _REACH:
+        nearest = _nearest_in_reach(place, i, claims)
+        if nearest is not None:
             taken[nearest].append(i)
     return place.absorbing(taken, inferred=True)
 
@@ -122,6 +137,16 @@ def _new_extras(place: Place, back: Mapping[int, int], j: int) -> frozenset[str]
     """What a matrix kernel of ``after`` does besides its product and its match in ``before`` does not."""
     extras = place.after[j].extras
     return extras - place.before[back[j]].extras if j in back else frozenset()
+
+
+def _nearest_in_reach(place: Place, i: int, claims: Sequence[int]) -> int | None:
+    """The nearest of ``claims``, unless too many matched kernels lie between."""
+    if not claims:
+        return None
+    nearest = _nearest(place, i, claims)
+    low, high = sorted((place.expected(i), float(nearest)))
+    anchors = sorted(place.pairs.values())
+    return nearest if bisect_left(anchors, high) - bisect_left(anchors, low) <= _REACH else None
 
 
 def _nearest(place: Place, i: int, claims: Sequence[int]) -> int:

@@ -1,7 +1,8 @@
 """Which kernel of one run does the work of which kernel of the other.
 
 In this order: the heaviest common subsequence of equal work; equal work that moved; many into one by the ops inside a
-generated kernel; the same op at another size; many into one by their order, where a hand-written kernel says nothing.
+generated kernel, and by the products that a gated one holds; the same op at another size; many into one by their order,
+where a hand-written kernel says nothing.
 Whatever is left was added or removed.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.diff.absorb import Place, by_name, by_order
+from foretrace.diff.absorb import Place, by_epilogue, by_name, by_order
 from foretrace.diff.scoring import same_op, same_work, weights
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
     place = Place(before, after, pairs)
     place = by_name(place)
     place = by_name(place.mirrored()).mirrored()
+    place = by_epilogue(place)
+    place = by_epilogue(place.mirrored()).mirrored()
     left = place.unmatched()
     again = _common([before[i] for i in left[0]], [after[j] for j in left[1]], same_op)
     place = place.with_pairs({left[0][i]: left[1][j] for i, j in again})

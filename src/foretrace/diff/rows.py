@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from foretrace.run import Run
 
 _BIAS_OP = {"bias": "add"}
+_PRODUCTS = {"gated": 2, "gated backward": 1}
+"""How many products of plain kernels one with such an epilogue stands for, and what is between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class Row:
     def is_matrix(self) -> bool:
         """Whether it is a product, a convolution or attention."""
         return self.work.op_class in MATRIX
+
+    @property
+    def products(self) -> int:
+        """How many matrix kernels it stands for, with the pointwise ones between; 0 where it is only itself."""
+        return _PRODUCTS.get(self.identity.epilogue or "", 0)
 
     @property
     def median_ns(self) -> float:

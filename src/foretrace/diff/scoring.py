@@ -29,14 +29,14 @@ def same_work(x: Row, y: Row) -> int:
         alike = same_name or (a.op_class == b.op_class and sized)
     else:
         alike = same_name or (bool(a.ops) and a.ops == b.ops)
-    if not alike or other_size(x, y):
+    if not alike or x.products != y.products or other_size(x, y):
         return 0
     return _SAME_WORK + _SAME_NAME * same_name + _SAME_REGION * (x.region == y.region)
 
 
 def same_op(x: Row, y: Row) -> int:
     """The score of two rows of the same op or kernel, whatever their shapes."""
-    alike = x.name == y.name or (bool(x.work.ops) and x.work.ops == y.work.ops)
+    alike = x.name == y.name or (bool(x.work.ops) and x.work.ops == y.work.ops and x.products == y.products)
     return _SAME_WORK + _SAME_NAME * (x.name == y.name) if alike else 0
 
 

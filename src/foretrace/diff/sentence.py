@@ -109,7 +109,8 @@ def _merged(merged: Sequence[Change]) -> Iterator[str]:
     for change in merged[:_NAMED]:
         fused = change.status == "fused"
         many, single = (change.before_op, change.after_short) if fused else (change.after_op, change.before_short)
-        names = _joined([bare(op) if op else "another kernel" for op in many])
+        counted = Counter(bare(op) if op else "another kernel" for op in many)
+        names = _joined([name if n == 1 else f"{n} {name}" for name, n in counted.items()])
         verb = "does" if fused else "did"
         how = ", as their order suggests" if change.inferred else ""
         yield f"One kernel, {single[0]}, {verb} the work of {names}{how}: {_effect(change)}."

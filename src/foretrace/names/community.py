@@ -89,6 +89,8 @@ _AITER = re.compile(
 _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASCII)
 _CUTE = re.compile(r"kernel_cutlass_(?P<what>\w+)", re.ASCII)
 _CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.IGNORECASE)
+# QuACK's GemmGated holds two projections, their activation and product; GemmDGated its backward
+_CUTE_GATED = re.compile(r"gemm(?P<backward>d)?gated")
 _CUTE_KINDS = (
     ("attention", "flash_attn|flash_fwd|flash_bwd|flashattn|fmha|attention"),
     ("normalization", "norm"),
@@ -191,8 +193,13 @@ def _cute(symbol: Symbol) -> Identity | None:
         "QuACK" if "quack" in what else "FlashAttention" if op_class == "attention" and "flash" in what else "CuTe DSL"
     )
     dtype = from_token(re.sub(r"(?i)(f8|f4)e.*", r"\1", t[1])) if (t := _CUTE_TYPE.search(found["what"])) else None
-    identity = Identity(symbol.name, family="cute-dsl", library=library, op_class=op_class, in_dtype=dtype)
-    return told(identity, f"{library} {op_class if op_class != 'other' else 'kernel'}", "written in the CuTe DSL")
+    gated = _CUTE_GATED.search(what)
+    epilogue = None if gated is None else "gated backward" if gated["backward"] else "gated"
+    identity = Identity(
+        symbol.name, family="cute-dsl", library=library, op_class=op_class, in_dtype=dtype, epilogue=epilogue
+    )
+    kind = f"{epilogue} {op_class}" if epilogue else op_class if op_class != "other" else "kernel"
+    return told(identity, f"{library} {kind}", "written in the CuTe DSL")
 
 
 def _mtia(symbol: Symbol) -> Identity | None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 UP = ("aten::mm", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", [[256, 64], [64, 128]], 30.0)
 DOWN = ("aten::mm", "nvjet_sm90_tst_128x64_64x8_4x1_v_bz_TNT", [[256, 128], [128, 64]], 25.0)
 RELU = ("aten::relu", "void at::native::relu_kernel()", [[256, 128]], 9.0)
+GELU = ("aten::gelu", "void at::native::gelu_kernel()", [[256, 128]], 9.0)
+MUL = ("aten::mul", "void at::native::mul_kernel()", [[256, 128], [256, 128]], 11.0)
 ADD = ("aten::add", "void at::native::add_kernel()", [[256, 128], [256, 128], []], 11.0)
 
 
@@ -138,3 +140,28 @@ def test_a_kernel_that_runs_more_often_says_so(built: Build) -> None:
     assert (relu.status, relu.fields) == ("same", {"count": [3.0, 2.0]})
     assert relu.says == "the same kernel, 2 instead of 3 times a step"
     assert "though its kernel is the same" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    "gated",
+    [
+        "foretrace_gated_forward",
+        "kernel_cutlass_kernel_quackgemm_actGemmGatedSm90_object_at__TiledMMA_ThrLayoutVMNK1281111000_0",
+    ],
+)
+def test_a_gated_product_stands_for_its_layer(built: Build, gated: str) -> None:
+    """Two projections, the activation and the product of each of two layers are one kernel of that layer."""
+    whole = ("mlp::gated", gated, None, 50.0)
+    found = diff(built(_steps(*(UP, GELU, UP, MUL, DOWN) * 2)), built(_steps(*(whole, DOWN) * 2)))
+    four = ["aten::mm", "aten::gelu", "aten::mm", "aten::mul"]
+    fused, down = ("fused", four, ["mlp::gated"]), ("same", ["aten::mm"], ["aten::mm"])
+    assert _told(found.changes) == [fused, down] * 2
+    assert [c.inferred for c in found.changes] == [True, False] * 2
+    assert "does the work of 2 mm, gelu and mul, as their order suggests" in found.sentence
+
+
+def test_a_gated_product_without_its_layer_is_added(built: Build) -> None:
+    """Pointwise work alone is not what became of two projections."""
+    whole = ("mlp::gated", "foretrace_gated_forward", None, 50.0)
+    found = diff(built(_steps(GELU, MUL, DOWN)), built(_steps(whole, DOWN)))
+    assert sorted(c.status for c in found.changes) == ["added", "removed", "removed", "same"]

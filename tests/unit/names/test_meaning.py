@@ -132,6 +132,14 @@ def test_the_contracts_example() -> None:
         ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nh...", "op_class", "conv"),
         ("void at::native::vectorized_elementwise_kernel<4, at...", "op_class", "pointwise"),
         ("_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tupl...", "op_class", "gemm"),
+        # gated products of the CuTe DSL, forward and backward
+        (
+            "kernel_cutlass_kernel_quackgemm_actGemmGatedSm90_object_at__TiledMMA_ThrLayoutVMNK1281_0",
+            "epilogue",
+            "gated",
+        ),
+        ("kernel_cutlass_kernel_quackgemm_dactGemmDGatedSm90_object_at__TiledMMA_0", "epilogue", "gated backward"),
+        ("kernel_cutlass_kernel_quackgemm_default_epiGemmDefaultSm90_object_at__TiledMMA_0", "epilogue", None),
         # another form of nvjet, and one cut short, are still GEMMs
         ("nvjet_sm120_tst_mma_128x192x64_3_64x96x64_tmaAB_bz_TNT", "op_class", "gemm"),
         ("nvjet_sm90_tst_256x128_64x4_1x", "tile", None),
