@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -275,6 +276,29 @@ def test_a_new_batch_size_compiles_nothing() -> None:
             finally:
                 triton.knobs.runtime.jit_cache_hook = None
     assert compiled == []
+
+
+def test_launch_hooks_hear_every_launch() -> None:
+    """A second call goes straight to the driver, but for a hook, say a profiler's, that wants to hear of launches."""
+    tensors = [t.detach() for t in _tensors(4096, 256, 512)]
+    heard: list[str] = []
+
+    def hook(metadata: Any) -> None:
+        heard.append(metadata.get()["name"])
+
+    import triton  # noqa: PLC0415 - its hook, between two calls
+
+    if not hasattr(triton.knobs.runtime.launch_enter_hook, "add"):
+        pytest.skip("this Triton has no chain of hooks")
+    silent = gated_mlp(*tensors, activation="silu")
+    triton.knobs.runtime.launch_enter_hook.add(hook)
+    try:
+        y = gated_mlp(*tensors, activation="silu")
+    finally:
+        triton.knobs.runtime.launch_enter_hook.remove(hook)
+    assert torch.equal(y, silent)
+    assert heard
+    assert all(name.startswith("foretrace_") for name in heard)
 
 
 def test_another_device_than_the_current_one() -> None:

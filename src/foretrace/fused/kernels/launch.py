@@ -83,10 +83,9 @@ def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[
         stream_of, device = driver.active.get_current_stream, driver.active.get_current_device()
         options = (run.launch_cooperative_grid, run.launch_pdl, None, None, packed, None, None, None)
         by_triton, hooks = _by_triton(compiled), knobs.runtime
-        hooks.launch_enter_hook.calls, hooks.launch_exit_hook.calls  # noqa: B018 - where there are none, not this way
 
         def again(grid: int, args: tuple[Any, ...]) -> None:
-            if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
+            if _listens(hooks.launch_enter_hook) or _listens(hooks.launch_exit_hook):
                 by_triton(grid, args)
                 return
             flat: list[Any] = []
@@ -102,6 +101,11 @@ def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[
 
         return again
     return None
+
+
+def _listens(hook: Any) -> bool:
+    """Whether a launch hook would do anything: an empty chain does not, and anything that is no chain may."""
+    return hook is not None and bool(getattr(hook, "calls", True))
 
 
 def cdiv(a: int, b: int) -> int:
