@@ -1,4 +1,4 @@
-"""What the Hopper kernels share: the order of tiles, tiles cut into slices, packed pairs, and descriptors."""
+"""What the Hopper kernels share: order of tiles, their products, tiles cut into slices, packed pairs, descriptors."""
 
 # ruff: noqa: ANN001, ANN201 - Triton gives arguments their types, and constants go by place
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
@@ -11,6 +11,7 @@ import torch
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 if TYPE_CHECKING:
@@ -79,6 +80,39 @@ def unpack_side(packed, side, DTYPE: gl.constexpr):
         return (shifted & -65536).to(gl.float32, bitcast=True)
     else:  # noqa: RET505 - as above
         return (shifted >> 16).to(gl.int16).to(gl.float16, bitcast=True).to(gl.float32)
+
+
+@gluon.jit
+def issue(x_bufs, w_bufs, full, acc, step, use_acc, HALF: gl.constexpr, TRANSPOSED: gl.constexpr):
+    """Start a step's product for half of the tile's rows, once its stage is full; transposed, ``W`` is ``[N, K]``."""
+    STAGES: gl.constexpr = x_bufs.shape[0]
+    ROWS: gl.constexpr = x_bufs.shape[1] // 2
+    stage = step % STAGES
+    mbarrier.wait(full.index(stage), step // STAGES & 1)
+    x = x_bufs.index(stage).slice(HALF * ROWS, ROWS)
+    w = w_bufs.index(stage)
+    if TRANSPOSED:
+        w = w.permute((1, 0))
+    return warpgroup_mma(x, w, acc, use_acc=use_acc, is_async=True)
+
+
+@gluon.jit
+def settle(acc, empty, step, started, STAGES: gl.constexpr):
+    """Keep one product in flight: the one before has read its stage, which goes back to the producer."""
+    acc = warpgroup_mma_wait(1, deps=(acc,))
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=started)
+    return acc
+
+
+@gluon.jit
+def products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constexpr, TRANSPOSED: gl.constexpr):
+    """Steps ``i`` to ``stop`` of a tile, ``step`` counting over all tiles."""
+    while i < stop:
+        acc = issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF, TRANSPOSED)
+        acc = settle(acc, empty, step, i > 0, x_bufs.shape[0])
+        step += 1
+        i += 1
+    return acc, step, i
 
 
 class Address(NamedTuple):

@@ -20,12 +20,23 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
     tma,
-    warpgroup_mma,
     warpgroup_mma_wait,
 )
 
 from .device_activation import act_and_slope
-from .gluon_tiles import SLICES, descriptor, halves, multiprocessors, pack, slices, tile_of, unpack_side
+from .gluon_tiles import (
+    SLICES,
+    descriptor,
+    halves,
+    issue,
+    multiprocessors,
+    pack,
+    products,
+    settle,
+    slices,
+    tile_of,
+    unpack_side,
+)
 from .launch import cdiv, launch
 
 if TYPE_CHECKING:
@@ -109,35 +120,6 @@ def _fetch(
 
 
 @gluon.jit
-def _issue(dy_bufs, w_bufs, full, acc, step, use_acc, HALF: gl.constexpr):
-    STAGES: gl.constexpr = dy_bufs.shape[0]
-    ROWS: gl.constexpr = dy_bufs.shape[1] // 2
-    stage = step % STAGES
-    mbarrier.wait(full.index(stage), step // STAGES & 1)
-    dy = dy_bufs.index(stage).slice(HALF * ROWS, ROWS)
-    return warpgroup_mma(dy, w_bufs.index(stage), acc, use_acc=use_acc, is_async=True)
-
-
-@gluon.jit
-def _settle(acc, empty, step, started, STAGES: gl.constexpr):
-    """Keep one product in flight: the one before has read its stage, which goes back to the producer."""
-    acc = warpgroup_mma_wait(1, deps=(acc,))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=started)
-    return acc
-
-
-@gluon.jit
-def _products(dy_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constexpr):
-    """Steps ``i`` to ``stop`` of a tile, ``step`` counting over all tiles."""
-    while i < stop:
-        acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
-        acc = _settle(acc, empty, step, i > 0, dy_bufs.shape[0])
-        step += 1
-        i += 1
-    return acc, step, i
-
-
-@gluon.jit
 def _compute(
     packed, side, START: gl.constexpr, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION: gl.constexpr
 ):  # fmt: skip
@@ -206,12 +188,12 @@ def _consume(
                 stop = steps * (2 * word + side + 1) // _PARTS
                 # the halves finish slices at different steps, as in the forward
                 at = i if HALF == 0 else (i + stop) // 2
-                acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
-                acc = _issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF)
+                acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF, False)
+                acc = issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF, False)
                 _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
                         row, col, word, side, HALF, ACTIVATION)  # fmt: skip
-                acc = _settle(acc, empty, step, i > 0, STAGES)
-                acc, step, i = _products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
+                acc = settle(acc, empty, step, i > 0, STAGES)
+                acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF, False)
             p0, p1, p2 = p1, p2, p3
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS

@@ -24,12 +24,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
     tma,
-    warpgroup_mma,
     warpgroup_mma_wait,
 )
 
 from .device_activation import act
-from .gluon_tiles import SLICES, descriptor, multiprocessors, pack, slices, tile_of, unpack
+from .gluon_tiles import SLICES, descriptor, issue, multiprocessors, pack, products, settle, slices, tile_of, unpack
 from .launch import cdiv, launch
 
 if TYPE_CHECKING:
@@ -72,35 +71,6 @@ def _produce(x_desc, gate_desc, up_desc, x_bufs, w_bufs, full, empty, m, n, step
             tma.async_copy_global_to_shared(gate_desc, [tile_n * BN, i * BK], bar, weights.slice(0, BN))
             tma.async_copy_global_to_shared(up_desc, [tile_n * BN, i * BK], bar, weights.slice(BN, BN))
             step += 1
-
-
-@gluon.jit
-def _issue(x_bufs, w_bufs, full, acc, step, use_acc, HALF: gl.constexpr):
-    STAGES: gl.constexpr = x_bufs.shape[0]
-    ROWS: gl.constexpr = x_bufs.shape[1] // 2
-    stage = step % STAGES
-    mbarrier.wait(full.index(stage), step // STAGES & 1)
-    x = x_bufs.index(stage).slice(HALF * ROWS, ROWS)
-    return warpgroup_mma(x, w_bufs.index(stage).permute((1, 0)), acc, use_acc=use_acc, is_async=True)
-
-
-@gluon.jit
-def _settle(acc, empty, step, started, STAGES: gl.constexpr):
-    """Keep one product in flight: the one before has read its stage, which goes back to the producer."""
-    acc = warpgroup_mma_wait(1, deps=(acc,))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=started)
-    return acc
-
-
-@gluon.jit
-def _products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF: gl.constexpr):
-    """Steps ``i`` to ``stop`` of a tile, ``step`` counting over all tiles."""
-    while i < stop:
-        acc = _issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF)
-        acc = _settle(acc, empty, step, i > 0, x_bufs.shape[0])
-        step += 1
-        i += 1
-    return acc, step, i
 
 
 @gluon.jit
@@ -150,21 +120,21 @@ def _consume(
             stop = steps * (part + 1) // SLICES
             # the halves finish slices at different steps: while one computes, the other feeds the tensor cores
             at = i if HALF == 0 else (i + stop) // 2
-            acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step, i, at, HALF)
-            acc = _issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF)
+            acc, step, i = products(x_bufs, w_bufs, full, empty, acc, step, i, at, HALF, True)
+            acc = issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF, True)
             _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
-            acc = _settle(acc, empty, step, i > 0, STAGES)
+            acc = settle(acc, empty, step, i > 0, STAGES)
             p0, p1, p2 = p1, p2, p3
             last = part == SLICES - 1
             if HALF == 0:
-                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF)
+                acc, step, i = products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF, True)
                 mbarrier.arrive(lead.index(0), pred=last)
             else:
                 # the other half ends its tile first: while it packs, this half's last products run, and the other way
                 before = stop - last.to(gl.int32)
-                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, before, HALF)
+                acc, step, i = products(x_bufs, w_bufs, full, empty, acc, step + 1, i + 1, before, HALF, True)
                 mbarrier.wait(lead.index(0), turn & 1, pred=last)
-                acc, step, i = _products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF)
+                acc, step, i = products(x_bufs, w_bufs, full, empty, acc, step, i, stop, HALF, True)
         turn += 1  # noqa: SIM113 - Triton has no enumerate
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS
