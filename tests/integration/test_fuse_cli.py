@@ -14,6 +14,7 @@ from foretrace import fused
 from foretrace.cli import tune
 from foretrace.cli.app import main
 from foretrace.fused import layers
+from foretrace.fused.identify import OTHER
 from foretrace.fused.tuning import table
 from foretrace.fused.tuning import tune as tuning
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pytest import CaptureFixture, MonkeyPatch  # noqa: PT013 - names for annotations
 
 TARGETS = Path(__file__).parent / "fuse_targets.py"
-MULTIPLIER = "it does not compute down(act(gate(x)) * up(x)) for any activation known here"
+MULTIPLIER = f"{OTHER}: it calls mul 2 times"
 COULD_NOT = "the check could not run:"
 FUNCTION = "the target's factory returns a function, in which no module can be found"
 

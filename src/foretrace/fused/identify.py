@@ -1,20 +1,23 @@
 """What a module computes, found by trying: which of its linears are gate, up and down, and which activation it has.
 
-A module is believed to be a gated MLP only if it gives, in fp32 on the CPU, what the plain formula gives for random
-weights and for inputs near and far from zero. So a multiplier, a clamp, interleaved columns or an unknown activation
-cannot slip through, whatever the module and its children are called.
+A module is believed to be a gated MLP only if it gives, in fp32 on the CPU, evaluating and training, what the plain
+formula gives for random weights and for inputs near and far from zero. So a multiplier, a clamp, dropout, interleaved
+columns or an unknown activation cannot slip through, whatever the module and its children are called.
 """
 
+# ruff: noqa: ANN401 - a dispatch mode is handed anything
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import reference
 from .activation import ACTIVATIONS
@@ -25,8 +28,14 @@ if TYPE_CHECKING:
 _ROWS = 4
 # exact and tanh GELU differ by up to 4.7e-4, fp32 sums of 16384 terms by about 1e-6
 _TOLERANCE = 2e-5
-# inputs of unit size reach the activations' bend, larger ones a clamp
-_SCALES = (1.0, 30.0)
+# inputs of unit size reach the activations' bend, larger ones a clamp, however wide
+_SCALES = (1.0, 30.0, 1e6)
+# what a plain one calls, in any spelling; a second product of two tensors or with a number is one too many
+_PLAIN_OPS = frozenset({
+    "_unsafe_view", "addmm", "alias", "clone", "expand", "gelu", "mm", "mul", "relu", "silu", "slice", "split",
+    "split_with_sizes", "t", "transpose", "unsafe_split", "view",
+})  # fmt: skip
+OTHER = "it does not compute down(act(gate(x)) * up(x)) with GELU (exact or tanh), SiLU, ReLU or nothing as act"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +55,33 @@ class Roles:
 
 def obstacle(module: nn.Module) -> str | None:
     """Why ``module``, which has the children of a gated MLP, cannot be served; nothing if only trying can tell."""
+    if _has_hooks(module):
+        return "it has hooks of its own, which a fused layer would not have"
+    if "forward" in vars(module):
+        return "another forward was put over its class's"
     for name, child in module.named_children():
-        if type(child) is not nn.Linear:
-            if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
-                return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
-            continue
-        if child._forward_hooks or child._forward_pre_hooks or child._backward_hooks:  # noqa: SLF001 - no public view
-            return f"`{name}` has hooks, which a fused call would skip"
-        if type(child.weight) not in (nn.Parameter, Tensor):
-            return f"`{name}` keeps its weight as {type(child.weight).__name__}, which the kernels cannot read"
-        if hasattr(child, "parametrizations"):
-            return f"`{name}` is parametrized"
+        reason = _obstacle_in(name, child)
+        if reason is not None:
+            return reason
     own = [n for n, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))]
     return f"it has parameters of its own: {', '.join(own)}" if own else None
+
+
+def _obstacle_in(name: str, child: nn.Module) -> str | None:
+    if _has_hooks(child):
+        return f"`{name}` has hooks, which a fused call would skip"
+    if type(child) is not nn.Linear:
+        if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
+            return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
+        return None
+    if type(child.weight) not in (nn.Parameter, Tensor):
+        return f"`{name}` keeps its weight as {type(child.weight).__name__}, which the kernels cannot read"
+    return f"`{name}` is parametrized" if hasattr(child, "parametrizations") else None
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, kind) for kind in kinds)
 
 
 def looks_gated(module: nn.Module) -> bool:
@@ -90,17 +113,54 @@ def roles_of(module: nn.Module) -> Roles | str:
     dim = linears[first[0]].in_features
     dice = torch.Generator().manual_seed(1)
     inputs = [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
+    calls = _Calls()
     try:
-        with torch.no_grad():
-            outputs = [torch.func.functional_call(module, weights, (x,)) for x in inputs]
+        with calls:
+            outputs = _tried(module, weights, inputs, training=False)
+        trained = _tried(module, weights, inputs, training=True)
     except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
         return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
     for gate, up, down in _arrangements(module):
         for activation in ACTIVATIONS:
             roles = Roles(gate, up, down, activation)
-            if all(_agrees(_plain(x, weights, roles), y) for x, y in zip(inputs, outputs, strict=True)):
-                return roles
-    return "it does not compute down(act(gate(x)) * up(x)) for any activation known here"
+            expected = [_plain(x, weights, roles) for x in inputs]
+            if all(map(_agrees, expected, outputs)):
+                more = "in training it does more, such as dropout, which a fused call would skip"
+                return roles if all(map(_agrees, expected, trained)) else more
+    return OTHER + calls.in_words(len(inputs))
+
+
+def _tried(
+    module: nn.Module, weights: dict[str, Tensor], inputs: list[Tensor], *, training: bool
+) -> list[object]:  # fmt: skip
+    """What ``module`` gives for each input with ``weights``; its mode and the random numbers stay as they were."""
+    modes = [(m, m.training) for m in module.modules()]
+    try:
+        module.train(training)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            return [torch.func.functional_call(module, weights, (x,)) for x in inputs]
+    finally:
+        for m, mode in modes:
+            m.training = mode
+
+
+class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's own
+    """Counts what a trial calls, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # as above
+        self.names: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names[func._overloadpacket.__name__] += 1  # noqa: SLF001 - without a public form
+        return func(*args, **(kwargs or {}))
+
+    def in_words(self, trials: int) -> str:
+        """What a gated MLP would not call, where something is that."""
+        strange = sorted(self.names.keys() - _PLAIN_OPS)
+        if self.names["mul"] > trials:
+            strange.append(f"mul {self.names['mul'] // trials} times")
+        return f": it calls {', '.join(strange)}" if strange else ""
 
 
 def _arrangements(module: nn.Module) -> Iterator[tuple[str, str, str]]:

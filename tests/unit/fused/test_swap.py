@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
 from foretrace.fused import GatedMLP, find, replace
+from foretrace.fused.identify import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,11 +115,42 @@ def _with_own_parameter() -> nn.Module:
     return module
 
 
-OTHER = "it does not compute down(act(gate(x)) * up(x)) for any activation known here"
+class Dropping(Three):
+    """Dropout after the product: nothing in evaluation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """With a call that says whether the module trains."""
+        out: Tensor = self.down_proj(F.dropout(F.silu(self.gate_proj(x)) * self.up_proj(x), 0.1, self.training))
+        return out
+
+
+def _with_hook_of_its_own() -> nn.Module:
+    def hook(*_: object) -> None:
+        raise AssertionError("called while trying")
+
+    module = Three(silu)
+    module.register_forward_hook(hook)
+    return module
+
+
+def _with_another_forward() -> nn.Module:
+    module = Three(silu)
+    module.forward = module.forward  # as hooks of other libraries put theirs
+    return module
+
+
 REFUSED = {
-    "multiplier": (Three(lambda g, u: F.silu(0.9 * g) * u), OTHER),
-    "clamp": (Three(lambda g, u: F.silu(g.clamp(max=7)) * u), OTHER),
-    "another activation": (Three(lambda g, u: torch.tanh(g) * u), OTHER),
+    "multiplier": (Three(lambda g, u: F.silu(0.9 * g) * u), f"{OTHER}: it calls mul 2 times"),
+    "clamp": (Three(lambda g, u: F.silu(g.clamp(max=7)) * u), f"{OTHER}: it calls clamp"),
+    "wide clamp": (Three(lambda g, u: F.silu(g.clamp(max=1e5)) * u), f"{OTHER}: it calls clamp"),
+    "another activation": (Three(lambda g, u: torch.tanh(g) * u), f"{OTHER}: it calls tanh"),
+    "dropout": (Dropping(silu), "in training it does more, such as dropout, which a fused call would skip"),
+    "dropout, evaluating": (
+        Dropping(silu).eval(),
+        "in training it does more, such as dropout, which a fused call would skip",
+    ),
+    "hook of its own": (_with_hook_of_its_own(), "it has hooks of its own, which a fused layer would not have"),
+    "another forward": (_with_another_forward(), "another forward was put over its class's"),
     "interleaved": (Packed(interleaved=True), OTHER),
     "hook": (_with_hook(), "`gate_proj` has hooks, which a fused call would skip"),
     "quantized": (_quantized(), "`up_proj` is a Linear4bit, not a plain nn.Linear"),
