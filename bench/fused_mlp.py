@@ -301,7 +301,7 @@ def main() -> None:
             release()
             names = names_for(shape, args.contenders, args.without)
             found = compare(names, args.activation, shape, training=training, rounds=args.rounds)
-            choice = plan.choose(0, plan.bucket(rows_), dim, hidden, training, True, False, True)  # noqa: FBT003
+            choice = plan.choose(0, plan.bucket(rows_), dim, hidden, training, True, False, True, True)  # noqa: FBT003
             row = {"rows": rows_, "dim": dim, "hidden": hidden, "mode": mode, "path": choice.path, "why": choice.why}
             rows.append({**row, **found})
             print_row(rows[-1])

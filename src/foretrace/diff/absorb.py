@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from foretrace.diff.rows import Row
 
@@ -97,20 +97,32 @@ def by_name(place: Place) -> Place:
 def by_epilogue(place: Place) -> Place:
     """Products of ``before``, and pointwise kernels, that one product of ``after`` stands for, by their places.
 
-    Its name says how many products it holds and that its epilogue does what lay between them.
+    Its name says how many products it holds and that its epilogue does what follows them: the pointwise kernels between
+    them and right behind.
     """
-    left, free = place.unmatched()
-    room = {j: place.after[j].products for j in free if place.after[j].products}
-    taken: dict[int, list[int]] = {j: [] for j in room}
-    for i in left:
-        op_class = place.before[i].work.op_class
-        claims = [j for j in room if op_class == "pointwise" or (op_class == "gemm" and room[j])]
-        nearest = _nearest_in_reach(place, i, claims)
-        if nearest is not None:
-            taken[nearest].append(i)
-            room[nearest] -= op_class == "gemm"
-    whole = {j: rows for j, rows in taken.items() if any(place.before[i].work.op_class == "gemm" for i in rows)}
-    return place.absorbing(whole, inferred=True)
+    for j in place.unmatched()[1]:
+        if place.after[j].products:
+            nearest = _nearest_in_reach(place, j, list(_runs(place, place.after[j].products)))
+            if nearest is not None:
+                place = place.absorbing({j: nearest}, inferred=True)
+    return place
+
+
+def _runs(place: Place, products: int) -> Iterator[tuple[int, ...]]:
+    """Every run of ``products`` equally large products of ``before`` with the pointwise work between and behind."""
+    left = place.unmatched()[0]
+    free = set(left)
+    plain = [i for i in left if place.before[i].work.op_class == "gemm" and not place.before[i].products]
+    for first, last in zip(plain, plain[products - 1 :], strict=False):
+        members = [i for i in range(first, last) if i in free]
+        behind = last + 1
+        while behind in free and place.before[behind].work.op_class == "pointwise":
+            behind += 1
+        members += range(last, behind)
+        others = [place.before[i].work for i in members if i not in plain]
+        sizes = {(w.flops, w.out_elements) for w in (place.before[i].work for i in members if i in plain)}
+        if others and len(sizes) == 1 and all(work.op_class == "pointwise" for work in others):
+            yield tuple(members)
 
 
 def by_order(place: Place) -> Place:
@@ -120,8 +132,8 @@ def by_order(place: Place) -> Place:
     taken: dict[int, list[int]] = {j: [] for j in silent}
     for i in left:
         claims = [j for j in silent if _fits(place.before[i], place.after[j])]
-        nearest = _nearest_in_reach(place, i, claims)
-        if nearest is not None:
+        nearest = _nearest(place, i, claims) if claims else None
+        if nearest is not None and _in_reach(place, i, nearest):
             taken[nearest].append(i)
     return place.absorbing(taken, inferred=True)
 
@@ -139,14 +151,16 @@ def _new_extras(place: Place, back: Mapping[int, int], j: int) -> frozenset[str]
     return extras - place.before[back[j]].extras if j in back else frozenset()
 
 
-def _nearest_in_reach(place: Place, i: int, claims: Sequence[int]) -> int | None:
-    """The nearest of ``claims``, unless too many matched kernels lie between."""
-    if not claims:
-        return None
-    nearest = _nearest(place, i, claims)
-    low, high = sorted((place.expected(i), float(nearest)))
+def _nearest_in_reach(place: Place, j: int, runs: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The run whose first row would be nearest to ``j``, unless too many matched kernels lie between."""
+    nearest = min(runs, key=lambda run: (abs(place.expected(run[0]) - j), run), default=None)
+    return nearest if nearest is not None and _in_reach(place, nearest[0], j) else None
+
+
+def _in_reach(place: Place, i: int, j: int) -> bool:
+    low, high = sorted((place.expected(i), float(j)))
     anchors = sorted(place.pairs.values())
-    return nearest if bisect_left(anchors, high) - bisect_left(anchors, low) <= _REACH else None
+    return bisect_left(anchors, high) - bisect_left(anchors, low) <= _REACH
 
 
 def _nearest(place: Place, i: int, claims: Sequence[int]) -> int:

@@ -40,14 +40,23 @@ def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
     place = Place(before, after, pairs)
     place = by_name(place)
     place = by_name(place.mirrored()).mirrored()
+    place = _same_ops(place, only_gated=True)
     place = by_epilogue(place)
     place = by_epilogue(place.mirrored()).mirrored()
-    left = place.unmatched()
-    again = _common([before[i] for i in left[0]], [after[j] for j in left[1]], same_op)
-    place = place.with_pairs({left[0][i]: left[1][j] for i, j in again})
+    place = _same_ops(place)
     place = by_order(place)
     place = by_order(place.mirrored()).mirrored()
     return _matches(place)
+
+
+def _same_ops(place: Place, *, only_gated: bool = False) -> Place:
+    """The same with pairs of the same op at another size or from another maker, in order."""
+    left, free = place.unmatched()
+    if only_gated:
+        left = [i for i in left if place.before[i].products]
+        free = [j for j in free if place.after[j].products]
+    again = _common([place.before[i] for i in left], [place.after[j] for j in free], same_op)
+    return place.with_pairs({left[i]: free[j] for i, j in again})
 
 
 def _common(before: Sequence[Row], after: Sequence[Row], score: Score) -> list[tuple[int, int]]:

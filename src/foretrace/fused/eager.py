@@ -38,7 +38,7 @@ class Glu(Function):
             backward = paths.glu_backward if plan.unwatched([dout, gate, up]) else ops.glu_backward
             dgate, dup = backward(dout, gate, up, ctx.activation)
         need_gate, need_up, _ = ctx.needs_input_grad
-        return once((dgate if need_gate else None, dup if need_up else None, None))
+        return once((dgate if need_gate else None, dup if need_up else None, None), (dout, gate, up))
 
 
 class GatedMlp(Function):
@@ -52,7 +52,8 @@ class GatedMlp(Function):
         y, gate_up = paths.forward_saving(path, x_MK, w, activation)
         ctx.needs = Needs(ctx.needs_input_grad[0], *ctx.needs_input_grad[2:])
         ctx.save_for_backward(*keep(ctx.needs, x_MK, w, gate_up))
-        ctx.activation, ctx.hidden = activation, w.gate.shape[0]
+        # a hook may give another tensor back, over memory that is its own
+        ctx.activation, ctx.hidden, ctx.memory = activation, w.gate.shape[0], _memory(gate_up)
         return y
 
     @staticmethod
@@ -63,13 +64,20 @@ class GatedMlp(Function):
             if plan.unwatched([dy]):
                 dy = paths.as_matrix(dy)
                 path = plan.backward_path_for(dy, gate_up, weights[2])
-                free = forget(ctx) and gate_up is not None and holders(gate_up) == _ALONE
+                free = (
+                    forget(ctx)
+                    and gate_up is not None
+                    and holders(gate_up) == _ALONE
+                    and ctx.memory == _memory(gate_up) != 0
+                )
                 given = (dy, (x, gate_up), tuple(weights), ctx.activation, ctx.needs)
                 found = paths.backward(path, *given, overwrite=free)
             else:
                 found = Gradients(*ops.mlp_backward(dy, x, gate_up, *weights, ctx.activation, list(ctx.needs)))
             dx, *dweights = give(found, ctx.needs, ctx.hidden)
-        return once((dx, None, *dweights))
+        if torch.is_grad_enabled() and ctx.needs.x and x is None:
+            raise RuntimeError(ops.TWICE)  # x was not kept, and what would lead a second derivative to it neither
+        return once((dx, None, *dweights), (dy, x, *weights))
 
 
 def forget(ctx: Any) -> bool:
@@ -80,13 +88,14 @@ def forget(ctx: Any) -> bool:
     return True
 
 
-def holders(tensor: Tensor) -> tuple[int, int]:
-    """How many refer to a tensor and to its memory: hooks on saved tensors, say, can hold what they were shown."""
+def holders(tensor: Tensor) -> tuple[int, int, int]:
+    """How many refer to a tensor, to its storage in Python, and to the storage: a hook can hold what it was shown."""
     storage = tensor.untyped_storage()
-    return sys.getrefcount(tensor), torch._C._storage_Use_Count(storage._cdata)  # noqa: SLF001 - without a public form
+    count = torch._C._storage_Use_Count(storage._cdata)  # noqa: SLF001 - without a public form
+    return sys.getrefcount(tensor), sys.getrefcount(storage), count
 
 
-def _alone() -> tuple[int, int]:
+def _alone() -> tuple[int, int, int]:
     """What ``holders`` counts where one variable refers to a tensor, and nothing else."""
     tensor = torch.empty(0)
     return holders(tensor)
@@ -95,23 +104,29 @@ def _alone() -> tuple[int, int]:
 _ALONE = _alone()
 
 
+def _memory(tensor: Tensor) -> int:
+    """Whose memory a tensor has; nothing while a CUDA graph is captured, whose replays read it again."""
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        return 0
+    return int(tensor.untyped_storage()._cdata)  # noqa: SLF001 - without a public form
+
+
 class _Refuse(Function):
     @staticmethod
-    def forward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG004 - autograd's signature
-        return tuple(g.view_as(g) for g in gradients)
+    def forward(ctx: Any, count: int, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ARG004 - autograd's
+        return tuple(None if t is None else t.view_as(t) for t in tensors[count:])
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> None:  # noqa: ARG004 - as above
         raise RuntimeError(ops.TWICE)
 
 
-def once(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """The same gradients, which raise when a second backward reaches them and would take them for constants.
+def once(gradients: tuple[Tensor | None, ...], sources: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """The same gradients, which raise when a second backward goes through them to one of their ``sources``.
 
     ``torch.autograd.function.once_differentiable`` overlooks a second derivative that comes through saved tensors.
     """
     if not torch.is_grad_enabled():
         return gradients
-    wanted = [g.detach().requires_grad_() for g in gradients if g is not None]
-    refusing = iter(_Refuse.apply(*wanted))  # type: ignore[no-untyped-call] # autograd's own
-    return tuple(None if g is None else next(refusing) for g in gradients)
+    refused: tuple[Tensor | None, ...] = _Refuse.apply(len(sources), *sources, *gradients)  # type: ignore[no-untyped-call] # autograd's own
+    return refused

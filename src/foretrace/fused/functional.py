@@ -44,7 +44,7 @@ def glu(gate: Tensor, up: Tensor, *, activation: str) -> Tensor:
     if gate.shape != up.shape:
         shape = torch.broadcast_shapes(gate.shape, up.shape)  # type: ignore[no-untyped-call] # PyTorch's own
         gate, up = gate.expand(shape), up.expand(shape)
-    if not plan.runs_kernels([gate, up]):
+    if plan.takes_tangents() or not plan.runs_kernels([gate, up]):
         return reference.glu(gate, up, activation)
     out: Tensor
     if not plan.unwatched([gate, up]):
@@ -98,7 +98,7 @@ def gated_mlp(
         given = _autocast(given, device)
         x = given[0]
     tensors = [t for t in given if t is not None]
-    if not plan.runs_kernels(tensors):
+    if plan.takes_tangents() or not plan.runs_kernels(tensors):
         return reference.gated_mlp(*given, activation=activation)
     x_MK = paths.as_matrix(x)
     weights = Weights(*given[1:])

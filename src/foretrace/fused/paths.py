@@ -176,6 +176,7 @@ def backward(
     down_bias = dy_MK.sum(0) if needs.down_bias else None
     if gate_up is None:
         return Gradients(down_bias=down_bias)
+    gate_up = gate_up.contiguous()  # a hook on saved tensors may give other strides back
     gate, up = halves(gate_up)
     if not (needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias):
         ddown = torch.mm(dy_MK.t(), glu(gate, up, activation)) if needs.down else None

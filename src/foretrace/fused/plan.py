@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from torch.autograd import forward_ad
 
 from .tuning import table
 
@@ -20,7 +23,20 @@ if TYPE_CHECKING:
 
     from .paths import Weights
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+def _triton_version() -> tuple[int, ...]:
+    """Of the Triton that is there, from its source: importing it takes 0.3 s; nothing where there is none."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return ()
+    found = re.search(r"__version__ = ['\"](\d+)\.(\d+)", Path(spec.origin).read_text(encoding="utf-8"))
+    return tuple(map(int, found.groups())) if found else ()
+
+
+TRITON = _triton_version()
+OLDEST_TRITON = (3, 5)
+# the first whose Gluon has what the kernels for Hopper use
+_HOPPER_TRITON = (3, 6)
 
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -32,7 +48,8 @@ class Choice:
     """A path and the reason for it, in words.
 
     ``path`` is ``plain`` (PyTorch's own operators), ``pointwise`` (cuBLAS and one fused pointwise kernel), ``fused``
-    (the activation inside the GEMMs), ``rows`` (weights streamed for a few rows) or ``rows_tma`` (the same on Hopper).
+    (the activation inside the GEMMs, on Hopper), ``portable`` (the same elsewhere, forward only), ``rows`` (weights
+    streamed for a few rows) or ``rows_tma`` (the same on Hopper).
     """
 
     path: str
@@ -55,12 +72,17 @@ def forced(path: str) -> Iterator[None]:
 def runs_kernels(tensors: list[Tensor]) -> bool:
     """Whether Triton can serve these tensors: one CUDA (or ROCm) device, one of bf16, fp16 and fp32 throughout."""
     first = tensors[0]
-    if not HAS_TRITON or not (first.is_cuda or (first.device.type == "cpu" and interpreting())):
+    if not (first.is_cuda or (first.device.type == "cpu" and interpreting())) or TRITON < OLDEST_TRITON:
         return False
     dtype, device = first.dtype, first.device
     if dtype not in _KERNEL_DTYPES:
         return False
     return all([t.dtype == dtype and t.device == device for t in tensors])  # noqa: C419 - half a generator's time
+
+
+def takes_tangents() -> bool:
+    """Whether forward-mode differentiation is going on, of which neither kernels nor operators know."""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0  # noqa: SLF001 - no public view
 
 
 def interpreting() -> bool:
@@ -113,16 +135,24 @@ def explain(
     """
     if dtype not in _KERNEL_DTYPES:
         return Choice("plain", f"no kernel serves {dtype}")
+    if device is None and not torch.cuda.is_available():
+        return Choice("plain", "there is no CUDA device")
+    if TRITON < OLDEST_TRITON:
+        return Choice("plain", "the kernels need Triton 3.5 or newer")
     index = torch.cuda.current_device() if device is None else device
     sixteen = dtype != torch.float32
     ready = sixteen and dim % 8 == 0 and hidden % 8 == 0
-    return choose(index, bucket(rows), dim, hidden, training, sixteen, bias, ready)
+    return choose(index, bucket(rows), dim, hidden, training, sixteen, bias, True, ready)  # noqa: FBT003 - as choose
 
 
 def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
     """The choice for ``rows`` aligned rows and these weights, whatever device they are on."""
     if not runs_kernels([t for t in weights if t is not None]):
-        return Choice("plain", f"no kernel serves {weights.gate.dtype} on {weights.gate.device}")
+        where = weights.gate.device
+        served = weights.gate.dtype in _KERNEL_DTYPES and where.type != "cuda"
+        return Choice(
+            "plain", f"no kernel runs on {where}" if served else f"no kernel serves {weights.gate.dtype} on {where}"
+        )
     if weights.gate.device.type != "cuda":
         return Choice("pointwise", "Triton's interpreter")
     return _choice(rows, weights, True, training=training)  # noqa: FBT003 - x as it usually is
@@ -133,8 +163,9 @@ def _choice(rows: int, weights: Weights, x_ready: bool, *, training: bool) -> Ch
     biased = gate_bias is not None or up_bias is not None or down_bias is not None
     sixteen = gate.dtype != torch.float32
     ready = x_ready and sixteen and _tma_ready(gate, up, down)
+    adjacent = ready or (gate.stride(1) == up.stride(1) == down.stride(1) == 1)
     hidden, dim = gate.shape
-    return choose(gate.device.index, bucket(rows), dim, hidden, training, sixteen, biased, ready)
+    return choose(gate.device.index, bucket(rows), dim, hidden, training, sixteen, biased, adjacent, ready)
 
 
 def backward_path_for(dy_MK: Tensor, gate_up_M2N: Tensor | None, down_KN: Tensor | None) -> str:
@@ -146,7 +177,7 @@ def backward_path_for(dy_MK: Tensor, gate_up_M2N: Tensor | None, down_KN: Tensor
     sixteen = dy_MK.dtype != torch.float32
     ready = sixteen and _tma_ready(dy_MK, down_KN) and gate_up_M2N.shape[1] % 16 == 0
     (rows, dim), hidden = dy_MK.shape, gate_up_M2N.shape[1] // 2
-    return choose(dy_MK.device.index, bucket(rows), dim, hidden, True, sixteen, False, ready).path  # noqa: FBT003
+    return choose(dy_MK.device.index, bucket(rows), dim, hidden, True, sixteen, False, ready, ready).path  # noqa: FBT003
 
 
 def bucket(rows: int) -> int:
@@ -162,12 +193,14 @@ def _rows_aligned(matrix: Tensor) -> bool:
     # two bytes an element: a stride of a multiple of 8 keeps every row on 16 bytes
     if matrix.is_contiguous():
         return matrix.shape[1] % 8 == 0
-    return matrix.stride(1) == 1 and matrix.stride(0) % 8 == 0
+    height, width = matrix.shape
+    return matrix.stride(1) == 1 and matrix.stride(0) % 8 == 0 and (matrix.stride(0) >= width or height == 1)
 
 
 @lru_cache(maxsize=4096)
 def choose(
-    device: int, rows: int, dim: int, hidden: int, training: bool, sixteen: bool, biased: bool, ready: bool  # noqa: FBT001 - a cache key
+    device: int, rows: int, dim: int, hidden: int, training: bool, sixteen: bool, biased: bool,  # noqa: FBT001 - a cache key
+    adjacent: bool, ready: bool,  # noqa: FBT001 - as above
 ) -> Choice:  # fmt: skip
     """The path for a shape on a CUDA device.
 
@@ -179,7 +212,8 @@ def choose(
         training: Whether a backward will follow.
         sixteen: Whether the dtype is bf16 or fp16.
         biased: Whether any projection has a bias.
-        ready: Whether every matrix's rows start on 16 bytes.
+        adjacent: Whether the columns of every weight lie side by side.
+        ready: Whether they do, and every matrix's rows start on 16 bytes.
     """
     if not rows:
         return Choice("pointwise", "no rows: nothing is launched")
@@ -187,23 +221,21 @@ def choose(
         return Choice("pointwise", "fp32: cuBLAS keeps the precision that is set, where a Triton product would not")
     if biased:
         return Choice("pointwise", "biases ride in cuBLAS's epilogue")
+    if not adjacent:
+        return Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
     properties = torch.cuda.get_device_properties(device)
+    hopper = properties.major == 9 and torch.version.hip is None  # noqa: PLR2004 - sm_90's wgmma
     able = ["pointwise"]
     few = rows <= _MAX_ROWS and not training
     if few:
         able.append("rows")
-    if properties.major == 9 and ready and torch.version.hip is None and _has_gluon():  # noqa: PLR2004 - Hopper's wgmma
+    if hopper and ready:
+        if TRITON < _HOPPER_TRITON:
+            return Choice("pointwise", f"the kernels for {properties.name} need Triton 3.6 or newer")
         able.append("rows_tma" if few else "fused")
+    elif not few and not hopper:
+        able.append("portable")
     return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), tuple(able))
-
-
-@cache
-def _has_gluon() -> bool:
-    """Whether this Triton compiles the Hopper kernels: 3.6 is the first whose Gluon has what they use."""
-    import triton  # noqa: PLC0415 - only where it is asked for
-
-    major, minor = triton.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= (3, 6)
 
 
 def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tuple[str, ...]) -> Choice:
@@ -215,5 +247,6 @@ def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tup
         if row is not None:
             path = min(able[:count], key=row.us.__getitem__)
             times = ", ".join(f"{p} {row.us[p]:.4g}" for p in able[:count])
-            return Choice(path, f"measured at {row.rows} × {row.dim} × {row.hidden} ({mode}): {times} µs")
+            how = "measured at" if (row.rows, row.dim, row.hidden) == shape else "nearest measured:"
+            return Choice(path, f"{how} {row.rows} × {row.dim} × {row.hidden} ({mode}): {times} µs")
     return Choice("pointwise", f"no times are known for {device_name}: `foretrace tune` measures them")

@@ -160,6 +160,39 @@ def test_a_gated_product_stands_for_its_layer(built: Build, gated: str) -> None:
     assert "does the work of 2 mm, gelu and mul, as their order suggests" in found.sentence
 
 
+WHOLE = ("mlp::gated", "foretrace_gated_forward", None, 50.0)
+Q = ("aten::mm", "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_TNN", [[256, 64], [64, 64]], 12.0)
+QKV = ("aten::mm", "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT", [[256, 64], [64, 192]], 30.0)
+
+
+@pytest.mark.parametrize("order", [(Q, Q, Q, UP, GELU, UP, MUL, DOWN), (Q, Q, Q, UP, UP, GELU, MUL, DOWN)])
+def test_other_products_beside_a_gated_one_are_not_its_own(built: Build, order: tuple[Kernel, ...]) -> None:
+    """Three projections of attention became one at the same time: the two equal ones with work between them are its."""
+    found = diff(built(_steps(*order)), built(_steps(QKV, WHOLE, DOWN)))
+    (fused,) = [c for c in found.changes if c.after_op == ("mlp::gated",)]
+    assert sorted(map(str, fused.before_op)) == ["aten::gelu", "aten::mm", "aten::mm", "aten::mul"]
+    assert (fused.before_ns, fused.after_ns) == (80_000, 50_000)
+
+
+def test_pointwise_work_beyond_the_layer_is_not_its_own(built: Build) -> None:
+    """A sum before the projections and one behind the last product stay what they are: removed."""
+    found = diff(built(_steps(ADD, UP, GELU, UP, MUL, DOWN, ADD)), built(_steps(WHOLE, DOWN)))
+    assert [len(c.before_op) for c in found.changes if c.status == "fused"] == [4]
+    assert [c.before_op for c in found.changes if c.status == "removed"] == [("aten::add",)] * 2
+
+
+def test_gated_products_of_two_makers_are_each_others(built: Build) -> None:
+    """Forward against forward and backward against backward, though nothing else is there to hold on to."""
+    quack = "kernel_cutlass_kernel_quackgemm_{}_object_at__TiledMMA_0"
+    before = [(f"quack::{n}", quack.format(n), None, 40.0) for n in ("actGemmGatedSm90", "dactGemmDGatedSm90")]
+    after = [(f"mlp::{n}", f"foretrace_gated_{n}", None, 50.0) for n in ("forward", "backward")]
+    found = diff(built(_steps(*before)), built(_steps(*after)))
+    assert [(c.status, c.after_op) for c in found.changes] == [
+        ("variant", ("mlp::forward",)),
+        ("variant", ("mlp::backward",)),
+    ]
+
+
 def test_a_gated_product_without_its_layer_is_added(built: Build) -> None:
     """Pointwise work alone is not what became of two projections."""
     whole = ("mlp::gated", "foretrace_gated_forward", None, 50.0)

@@ -96,7 +96,7 @@ def hopper_jobs() -> Iterator[Job]:
     options = {"num_warps": c.warps, "num_stages": c.stages}
     yield (
         "portable forward",
-        source(gated_forward.foretrace_gated_forward_portable, ["ptr"] * 6 + [16] * 6 + constants),
+        source(gated_forward.foretrace_gated_forward_portable, ["ptr"] * 6 + [16] * 8 + constants),
         options,
     )
     for bm in (16, 32, 64):

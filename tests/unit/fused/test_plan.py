@@ -45,16 +45,17 @@ def _measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 def _choose(
-    rows: int, *, dim: int = 512, sixteen: bool = True, biased: bool = False, ready: bool = True
+    rows: int, *, dim: int = 512, sixteen: bool = True, biased: bool = False, adjacent: bool = True, ready: bool = True
 ) -> plan.Choice:
-    return plan.choose(0, rows, dim, 2048, False, sixteen, biased, ready)  # noqa: FBT003 - a cache key
+    return plan.choose(0, rows, dim, 2048, False, sixteen, biased, adjacent, ready)  # noqa: FBT003 - a cache key
 
 
 def test_the_fastest_measured_path() -> None:
     """The nearest measured shape decides, and the choice quotes it."""
     choice = _choose(4096)
     assert choice.path == "fused"
-    assert choice.why == "measured at 8192 × 512 × 2048 (forward): pointwise 120, fused 90 µs"
+    assert choice.why == "nearest measured: 8192 × 512 × 2048 (forward): pointwise 120, fused 90 µs"
+    assert _choose(8192, dim=512).why == "measured at 8192 × 512 × 2048 (forward): pointwise 120, fused 90 µs"
     assert _choose(300).path == "pointwise"
     assert _choose(2).path == "rows"
 
@@ -65,6 +66,8 @@ def test_what_a_path_cannot_serve() -> None:
     assert _choose(4096, biased=True).why == "biases ride in cuBLAS's epilogue"
     assert _choose(4096, ready=False) == plan.Choice("pointwise", "no other path serves this device, shape and mode")
     assert _choose(0) == plan.Choice("pointwise", "no rows: nothing is launched")
+    sideways = plan.Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
+    assert _choose(2, adjacent=False, ready=False) == sideways
 
 
 def test_an_unmeasured_device_takes_the_safe_path(monkeypatch: pytest.MonkeyPatch) -> None:

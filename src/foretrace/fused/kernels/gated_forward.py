@@ -38,7 +38,7 @@ DEFAULT = Config()
 
 @triton.jit(do_not_specialize=["m"])
 def foretrace_gated_forward_portable(
-    x_ptr, gate_ptr, up_ptr, h_ptr, g_ptr, u_ptr, m, n, k, x_stride, gate_stride, up_stride,
+    x_ptr, gate_ptr, up_ptr, h_ptr, g_ptr, u_ptr, m, n, k, x_stride, gate_stride, up_stride, g_stride, u_stride,
     SAVE: tl.constexpr, ACTIVATION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
@@ -61,12 +61,11 @@ def foretrace_gated_forward_portable(
         gate = tl.dot(x, tl.load(gate_ptrs + k0, w_mask, other=0.0), gate)
         up = tl.dot(x, tl.load(up_ptrs + k0, w_mask, other=0.0), up)
     mask = (rows < m)[:, None] & (cols < n)[None, :]
-    offs = rows[:, None] * n + cols[None, :]
     dtype = h_ptr.dtype.element_ty
-    tl.store(h_ptr + offs, (act(gate, ACTIVATION, False) * up).to(dtype), mask)
+    tl.store(h_ptr + rows[:, None] * n + cols[None, :], (act(gate, ACTIVATION, False) * up).to(dtype), mask)
     if SAVE:
-        tl.store(g_ptr + offs, gate.to(dtype), mask)
-        tl.store(u_ptr + offs, up.to(dtype), mask)
+        tl.store(g_ptr + rows[:, None] * g_stride + cols[None, :], gate.to(dtype), mask)
+        tl.store(u_ptr + rows[:, None] * u_stride + cols[None, :], up.to(dtype), mask)
 
 
 def gated_forward(
@@ -81,13 +80,13 @@ def gated_forward(
     """Write ``h``, and ``x Wg^T`` and ``x Wu^T`` where ``saved`` has room for them.
 
     bf16 or fp16 with adjacent columns, fp32 accumulation; ``h`` is computed from the unrounded products and rounded
-    once. Outputs are contiguous, nothing is empty.
+    once. ``h`` is contiguous, the others have adjacent columns, nothing is empty.
     """
     cfg = config
     (m, k), n = x_MK.shape, h_MN.shape[1]
     g, u = saved or (h_MN, h_MN)
-    strides = (x_MK.stride(0), gate_weight_NK.stride(0), up_weight_NK.stride(0))
-    starts = aligned(x_MK, gate_weight_NK, up_weight_NK)
+    strides = tuple([t.stride(0) for t in (x_MK, gate_weight_NK, up_weight_NK, g, u)])
+    starts = aligned(x_MK, gate_weight_NK, up_weight_NK, h_MN, g, u)
     key = (x_MK.dtype, n, k, tuple(map(kind, strides)), starts, saved is not None, activation, cfg)
     args = (
         x_MK, gate_weight_NK, up_weight_NK, h_MN, g, u, m, n, k, *strides,

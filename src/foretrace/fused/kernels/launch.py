@@ -15,6 +15,7 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+import triton
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -67,6 +68,8 @@ def _by_triton(compiled: Any) -> Callable[[int, tuple[Any, ...]], object]:
 
 def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[Any, ...]], object] | None:
     """Straight to the C function that Triton generated for the kernel; nothing where Triton has none like 3.6's."""
+    if not triton.__version__.startswith("3.6."):
+        return None
     with suppress(AttributeError, ImportError, KeyError, TypeError):
         from triton import knobs  # noqa: PLC0415 - Triton only where a kernel was compiled
         from triton.backends.nvidia.driver import make_tensordesc_arg  # noqa: PLC0415 - private to 3.6

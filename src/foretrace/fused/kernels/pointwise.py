@@ -29,7 +29,7 @@ def foretrace_glu(
     gate_ptr, up_ptr, out_ptr, n, gate_stride, up_stride, out_stride,
     ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    blocks = tl.cdiv(n, BLOCK)
+    blocks = (n - 1) // BLOCK + 1  # not n + BLOCK, which 32 bits may not hold
     pid = tl.program_id(0)
     m = (pid // blocks).to(tl.int64)
     offs = (pid % blocks).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -46,7 +46,7 @@ def foretrace_glu_backward(
     n, dout_stride, gate_stride, up_stride, dgate_stride, dup_stride, out_stride,
     WRITE_OUT: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    blocks = tl.cdiv(n, BLOCK)
+    blocks = (n - 1) // BLOCK + 1  # not n + BLOCK, which 32 bits may not hold
     pid = tl.program_id(0)
     m = (pid // blocks).to(tl.int64)
     offs = (pid % blocks).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

@@ -70,8 +70,8 @@ def _measure(rows: int, dim: int, hidden: int) -> list[dict[str, Any]]:
         paths = ["pointwise"]
         if rows <= _FEW_ROWS:
             paths += ["rows", "rows_tma"] if hopper else ["rows"]
-        elif hopper:
-            paths.append("fused")
+        else:
+            paths.append("fused" if hopper else "portable")
         sets = _data(rows, dim, hidden, training=mode == "training")
         raced = measure.launched([partial(_step, path, sets) for path in paths])
         us = {path: measure.middle([one.busy_us for one in ran]) for path, ran in zip(paths, raced, strict=True)}
