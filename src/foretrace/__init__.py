@@ -34,6 +34,7 @@ _HOMES = {
     "ask": "foretrace.readings",
     "decode": "foretrace.names",
     "diff": "foretrace.diff",
+    "fused": "foretrace.fused",
     "guess": "foretrace.guess",
     "in_words": "foretrace.render.words",
     "profile": "foretrace.capture",

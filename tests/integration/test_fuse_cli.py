@@ -54,7 +54,7 @@ def test_a_model_that_is_a_gated_mlp(capsys: CaptureFixture[str]) -> None:
     assert record["sentence"] == (
         "1 of 1 gated MLP can be replaced; here they run plain PyTorch: the kernels need a CUDA GPU."
     )
-    call = {"rows": 6, "path": "plain", "why": "no kernel serves torch.float32 on cpu"}
+    call = {"rows": 6, "path": "plain", "why": "no kernel runs on cpu"}
     found = {"name": "", "was": "Plain", "activation": "gelu", "dim": 16, "hidden": 24, "refused": None}
     assert record["modules"] == [{**found, "calls": [call]}]
 
@@ -205,7 +205,7 @@ def test_measuring_keeps_two_traces(tmp_path: Path, capsys: CaptureFixture[str])
     assert "exists and is not overwritten" in capsys.readouterr().err
     assert main([*argv, "--force"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The fused paths need a CUDA GPU: on this CPU the swapped model runs the plain path" in shown
+    assert "Both run PyTorch's own operators here, so what differs between their times is noise." in shown
 
 
 @pytest.mark.parametrize(

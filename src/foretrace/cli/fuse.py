@@ -46,7 +46,8 @@ def fuse(
         check: Compare the swapped model's results with the original's; exit with 1 when they are further apart than
             rounding explains.
         measure: Profile the original and the swapped model, and say what changed.
-        grad: Pick the paths of a training step, and let autograd record the forward that is measured.
+        grad: Take the paths of a training step: autograd records the forward that is checked and measured. The backward
+            is neither run nor compared.
         traces: Folder for the traces of `--measure`.
         out: How and where to show it.
     """

@@ -102,26 +102,35 @@ def by_epilogue(place: Place) -> Place:
     """
     for j in place.unmatched()[1]:
         if place.after[j].products:
-            nearest = _nearest_in_reach(place, j, list(_runs(place, place.after[j].products)))
+            nearest = _nearest_in_reach(place, j, list(_runs(place, place.after[j])))
             if nearest is not None:
                 place = place.absorbing({j: nearest}, inferred=True)
     return place
 
 
-def _runs(place: Place, products: int) -> Iterator[tuple[int, ...]]:
-    """Every run of ``products`` equally large products of ``before`` with the pointwise work between and behind."""
+def _runs(place: Place, holder: Row) -> Iterator[tuple[int, ...]]:
+    """Every run of as many equally large products of ``before`` as ``holder`` holds, with the pointwise work at them.
+
+    That is the work between them and right behind. A row may stand for many launches a step, so launches are counted.
+    """
     left = place.unmatched()[0]
     free = set(left)
     plain = [i for i in left if place.before[i].work.op_class == "gemm" and not place.before[i].products]
-    for first, last in zip(plain, plain[products - 1 :], strict=False):
-        members = [i for i in range(first, last) if i in free]
+    for at in range(len(plain)):
+        launches, end = 0.0, at
+        while end < len(plain) and launches < holder.products * holder.count:
+            launches += place.before[plain[end]].count
+            end += 1
+        if launches != holder.products * holder.count:
+            continue
+        products, last = plain[at:end], plain[end - 1]
         behind = last + 1
         while behind in free and place.before[behind].work.op_class == "pointwise":
             behind += 1
-        members += range(last, behind)
-        others = [place.before[i].work for i in members if i not in plain]
-        sizes = {(w.flops, w.out_elements) for w in (place.before[i].work for i in members if i in plain)}
-        if others and len(sizes) == 1 and all(work.op_class == "pointwise" for work in others):
+        members = [i for i in range(products[0], behind) if i in free]
+        others = [place.before[i] for i in members if i not in products]
+        sizes = {(place.before[i].work.flops, place.before[i].work.out_elements) for i in products}
+        if others and len(sizes) == 1 and all(row.work.op_class == "pointwise" for row in others):
             yield tuple(members)
 
 

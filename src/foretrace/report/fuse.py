@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from foretrace.readings import Column
 from foretrace.report.diff import diff_document
-from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
+from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table, Title
 from foretrace.units import duration, percent, plural, significant
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "foretrace.fuse/1"
 _MOST_ROWS = 40
+_MOST_NUMBERS = 4
 _WITHIN_NOISE = 0.02
 """Two timings of one step differ by about this much."""
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _PLAIN = "plain"
+_NOISE = "Both run PyTorch's own operators here, so what differs between their times is noise."
 
 _MODULES = (
     Column("module", "module"),
@@ -209,20 +212,33 @@ class Fuse:
         return tuple(module for module in self.modules if module.refused is None)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that the calls of replaceable modules take, in order."""
+        return tuple(dict.fromkeys(call.path for module in self.replaceable for call in module.calls))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the swapped model runs PyTorch's own operators, as the original does."""
+        return self.paths == (_PLAIN,)
+
+    @property
     def sentence(self) -> str:
         """How many can be replaced, and what then runs."""
         if not self.modules:
-            return f"`{self.target}` has no gated MLP for the fused layers to replace."
+            return (
+                f"No gated MLP was found in `{self.target}`: modules of three linears, or two with gate and up in one, "
+                "are tried; experts in one tensor, and linears under wrappers of other names, are not."
+            )
         some = f"{len(self.replaceable)} of {plural(len(self.modules), 'gated MLP')} can be replaced"
         return f"{some}; {self._then()}."
 
     def _then(self) -> str:
         if not self.replaceable:
             return "the table says what stands in the way"
-        paths = dict.fromkeys(call.path for module in self.replaceable for call in module.calls)
+        paths = self.paths
         if not paths:
             return "these arguments call none of them"
-        if set(paths) == {_PLAIN}:
+        if self.is_plain:
             where = "the kernels need a CUDA GPU" if self.device is None else "no kernel serves them as they are"
             return f"here they run plain PyTorch: {where}"
         named = " and ".join(f"`{path}`" for path in paths)
@@ -241,7 +257,7 @@ class Fuse:
             "check": check and {"held": check.held, "sentence": check.sentence, **asdict(check)},
             "measured": measured
             and {
-                "sentence": measured.sentence,
+                "sentence": _NOISE if self.is_plain else measured.sentence,
                 "before": measured.before,
                 "after": measured.after,
                 "diff": measured.diff,
@@ -269,15 +285,21 @@ def _modules(modules: Sequence[Module]) -> Table:
     for module in modules:
         key = (_NUMBER.sub("*", module.name), module.was, module.activation, module.dim, module.hidden)
         alike.setdefault((*key, module.refused, module.calls), []).append(module)
-    rows = [row for some in alike.values() for row in _rows(some)]
+    patterns = Counter(str(key[0]) for key in alike)
+    rows = [row for key, some in alike.items() for row in _rows(some, alone=patterns[str(key[0])] == 1)]
     rest = len(rows) - _MOST_ROWS
     more = f"and {plural(rest, 'other row')}; --format json has all" if rest > 0 else None
     return Table(_MODULES, rows[:_MOST_ROWS], more=more, folds=True)
 
 
-def _rows(some: Sequence[Module]) -> list[dict[str, Any]]:
+def _rows(some: Sequence[Module], *, alone: bool) -> list[dict[str, Any]]:
+    """``alone``: whether no other row is of modules whose names differ from these by their numbers."""
     first = some[0]
     name = first.name if len(some) == 1 else _NUMBER.sub("*", first.name)
+    if len(some) > 1 and not alone:
+        numbers = [found.group() for module in some[:_MOST_NUMBERS] if (found := _NUMBER.search(module.name))]
+        rest = ",…" if len(some) > _MOST_NUMBERS else ""
+        name = _NUMBER.sub(f"{{{','.join(numbers)}{rest}}}", first.name, count=1)
     sizes = f"{first.dim:,} → {first.hidden:,}" if first.dim is not None and first.hidden is not None else None
     row: dict[str, Any] = {
         "module": name or "the model itself",
@@ -322,19 +344,19 @@ def _error(value: float) -> str:
 def _measured(found: Fuse) -> list[Block]:
     assert found.measured is not None
     one = found.measured
-    blocks: list[Block] = [Title("Before and after"), Sentence(one.sentence)]
-    if found.device is None:
-        text = "The fused paths need a CUDA GPU: on this CPU the swapped model runs the plain path, so it cannot gain."
-        blocks.append(Note(text))
-    blocks.append(Table(_TIMES, [asdict(one.before), asdict(one.after)]))
-    return [*blocks, *diff_document(one.diff).blocks]
+    times = Table(_TIMES, [asdict(one.before), asdict(one.after)])
+    if found.is_plain:
+        return [Title("Before and after"), Sentence(_NOISE), times]
+    return [Title("Before and after"), Sentence(one.sentence), times, *diff_document(one.diff).blocks]
 
 
 def _next(found: Fuse) -> list[Item]:
     command = f"foretrace fuse {found.target}"
     arguments = f" -- {shlex.join(found.arguments)}" if found.arguments else ""
     items = [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
-    if found.check is None:
+    if found.device is None:
+        items.insert(0, Item("ask again where a CUDA GPU is", f"{command} --check --measure{arguments}"))
+    elif found.check is None:
         items.append(Item("see that results agree", f"{command} --check{arguments}"))
     if found.measured is None and found.device is not None:
         items.append(Item("measure what it buys", f"{command} --measure{arguments}"))

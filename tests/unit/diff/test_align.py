@@ -181,6 +181,14 @@ def test_pointwise_work_beyond_the_layer_is_not_its_own(built: Build) -> None:
     assert [c.before_op for c in found.changes if c.status == "removed"] == [("aten::add",)] * 2
 
 
+def test_a_gated_product_in_a_step_too_long_to_align(built: Build) -> None:
+    """Rows are kinds there, and gate and up one kind with twice the launches."""
+    before, after = (*(RELU, UP, GELU, UP, MUL, DOWN) * 300,), (*(RELU, WHOLE, DOWN) * 300,)
+    found = diff(built(_steps(*before)), built(_steps(*after)))
+    assert [c.before_op for c in found.changes if c.status == "fused"] == [("aten::mm", "aten::gelu", "aten::mul")]
+    assert {c.status for c in found.changes} == {"fused", "same"}
+
+
 def test_gated_products_of_two_makers_are_each_others(built: Build) -> None:
     """Forward against forward and backward against backward, though nothing else is there to hold on to."""
     quack = "kernel_cutlass_kernel_quackgemm_{}_object_at__TiledMMA_0"
