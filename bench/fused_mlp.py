@@ -22,6 +22,7 @@ import argparse
 import datetime as dt
 import gc
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -82,6 +83,12 @@ def step(mlp: Mlp, sets: Sequence[tuple[Tensor, ...]], dy: Tensor | None, i: int
     for tensor in tensors:
         tensor.grad = None
     mlp(*tensors).backward(dy)  # type: ignore[no-untyped-call] # PyTorch's own
+
+
+def forget(sets: Sequence[tuple[Tensor, ...]]) -> None:
+    """Drop every gradient."""
+    for tensor in itertools.chain(*sets):
+        tensor.grad = None
 
 
 def summary(times: list[float]) -> dict[str, float]:
@@ -175,8 +182,8 @@ def compare(
 ) -> dict[str, Any]:
     """Every time of every contender at one shape, or the reason why there is none; and the GPU's state at the end.
 
-    Contenders take turns, another one first each time (GPU time: a call each; whole calls: a few in a row): the clock
-    of a GPU at its power limit falls while it works, and must favour nobody.
+    Contenders take turns (GPU time: a call each, in random order; whole calls: a few in a row): the clock of a GPU at
+    its power limit falls while it works, and must favour nobody.
     """
     sets = data(*shape, training=training)
     dy = torch.randn(shape[0], shape[1], device="cuda", dtype=torch.bfloat16) if training else None
@@ -203,7 +210,7 @@ def compare(
     for contender in contenders:
         found[contender.name] = contender.result()
         if training:
-            found[contender.name]["peak_bytes"] = measure.peak_bytes(contender.run)
+            found[contender.name]["peak_bytes"] = measure.peak_bytes(contender.run, partial(forget, sets))
     return {"gpu_state": state, "times": {n: found[n] for n in names}}
 
 

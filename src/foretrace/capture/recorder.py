@@ -105,11 +105,21 @@ def capture_target(
         compare=compare,
     )
     found = [find_variant(variant) for variant in dict.fromkeys(variants)]
-    files = [OutputFiles(Path(out), f"{stem}_{variant.name}", force) for variant in found]
-    for one in files:
-        one.claim()
+    files = claim_files(stem, [variant.name for variant in found], out, force=force)
     expected = _reference(request) if compare else None
     return tuple(_capture(request, variant, one, expected, progress) for variant, one in zip(found, files, strict=True))
+
+
+def claim_files(stem: str, variants: Sequence[str], out: str | Path, *, force: bool) -> list[OutputFiles]:
+    """The files of each variant's capture, seen to be free to write.
+
+    Raises:
+        InputError: One is there already and may not be replaced, or their directory cannot be made.
+    """
+    files = [OutputFiles(Path(out), f"{stem}_{variant}", force) for variant in variants]
+    for one in files:
+        one.claim()
+    return files
 
 
 def _reference(request: _Request) -> tuple[torch.Tensor, ...] | None:

@@ -52,9 +52,12 @@ def fuse(
         out: How and where to show it.
     """
     out.check()
-    from foretrace.cli import swap, swap_check  # noqa: PLC0415 - imports torch
+    from foretrace.capture import claim_files  # noqa: PLC0415 - imports torch
+    from foretrace.cli import swap, swap_check  # noqa: PLC0415 - as above
 
     found = swap.find_target(target, arguments)
+    if measure:
+        claim_files(found.name, ("eager", _AFTER), traces, force=out.force)  # before the work, not after it
     with working() as progress:
         progress("looking for gated MLPs", 0, 0)
         workload = swap.build(found)

@@ -57,7 +57,7 @@ def test_public_names_load_on_first_use() -> None:
     """Every name of the package is there when asked for (profile needs torch), and unknown ones are not."""
     import foretrace  # noqa: PLC0415 - what is tested
 
-    for name in set(foretrace.__all__) - {"profile"}:
+    for name in {*foretrace.__all__, "fused"} - {"profile"}:
         assert getattr(foretrace, name) is not None
     assert set(foretrace.__all__) <= set(dir(foretrace))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

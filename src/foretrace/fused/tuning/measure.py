@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,7 +42,7 @@ class Launched(NamedTuple):
 def launched(calls: Sequence[Callable[[int], object]], repeats: int = 15) -> list[list[Launched]]:
     """For each of ``calls``, what ``repeats`` of it ran, the L2 flushed before each; read by the profiler.
 
-    They take turns call by call, another one first each time: the clock of a GPU at its power limit falls while it
+    They take turns call by call, in another order each time: the clock of a GPU at its power limit falls while it
     works, and must favour none of them.
     """
     found = _profile(calls, repeats)
@@ -68,7 +69,8 @@ def _profile(calls: Sequence[Callable[[int], object]], repeats: int) -> list[lis
     for i, call in itertools.product(range(_WARM_UP), calls):
         mark.neg_()
         call(i)
-    turns = [(i, (i + j) % len(calls)) for i in range(repeats) for j in range(len(calls))]
+    dice = random.Random(0)  # noqa: S311 - an order, so that nobody always follows the same one
+    turns = [(i, which) for i in range(repeats) for which in dice.sample(range(len(calls)), len(calls))]
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for i, which in turns:
@@ -162,9 +164,10 @@ def burst_times(call: Callable[[int], object], repeats: int = 15, inner: int = 1
     return times
 
 
-def peak_bytes(call: Callable[[int], object]) -> int:
-    """The most memory that a call holds on top of what was allocated before it."""
+def peak_bytes(call: Callable[[int], object], forget: Callable[[], object]) -> int:
+    """The most memory that a call holds beyond what was left when ``forget`` had dropped the last one's results."""
     call(0)
+    forget()
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
