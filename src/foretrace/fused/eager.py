@@ -52,6 +52,8 @@ class GatedMlp(Function):
         y, gate_up = paths.forward_saving(path, x_MK, w, activation)
         ctx.needs = Needs(ctx.needs_input_grad[0], *ctx.needs_input_grad[2:])
         ctx.save_for_backward(*keep(ctx.needs, x_MK, w, gate_up))
+        # not saved: these are read only by a second derivative, which is refused
+        ctx.parameters = tuple(t for t in weights if t is not None and t.requires_grad)
         # a hook may give another tensor back, over memory that is its own
         ctx.activation, ctx.hidden, ctx.memory = activation, w.gate.shape[0], _memory(gate_up)
         return y
@@ -75,9 +77,7 @@ class GatedMlp(Function):
             else:
                 found = Gradients(*ops.mlp_backward(dy, x, gate_up, *weights, ctx.activation, list(ctx.needs)))
             dx, *dweights = give(found, ctx.needs, ctx.hidden)
-        if torch.is_grad_enabled() and ctx.needs.x and x is None:
-            raise RuntimeError(ops.TWICE)  # x was not kept, and what would lead a second derivative to it neither
-        return once((dx, None, *dweights), (dy, x, *weights))
+        return once((dx, None, *dweights), (dy, x, *ctx.parameters))
 
 
 def forget(ctx: Any) -> bool:
@@ -114,7 +114,7 @@ def _memory(tensor: Tensor) -> int:
 class _Refuse(Function):
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ARG004 - autograd's
-        return tuple(None if t is None else t.view_as(t) for t in tensors[count:])
+        return tuple(None if t is None else t.clone() for t in tensors[count:])
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> None:  # noqa: ARG004 - as above

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 
 
 def keep(needs: Needs, x: Tensor, w: Weights, gate_up: Tensor) -> tuple[Tensor | None, ...]:
-    """What the backward reads: x, gate's and up's outputs, three weights; each only if a wanted gradient does."""
+    """What the backward reads: x, gate's and up's outputs, three weights; each only if a wanted gradient does.
+
+    x also where its gradient is wanted, so that a second derivative has a way to it.
+    """
     inner = needs.x or needs.gate or needs.up or needs.gate_bias or needs.up_bias
     return (
-        x if needs.gate or needs.up else None,
+        x if needs.x or needs.gate or needs.up else None,
         gate_up if inner or needs.down else None,
         w.gate if needs.x else None,
         w.up if needs.x else None,

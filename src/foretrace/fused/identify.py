@@ -9,7 +9,9 @@ columns or an unknown activation cannot slip through, whatever the module and it
 from __future__ import annotations
 
 import inspect
+import random
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -35,6 +37,10 @@ _PLAIN_OPS = frozenset({
     "_unsafe_view", "addmm", "alias", "clone", "expand", "gelu", "mm", "mul", "relu", "silu", "slice", "split",
     "split_with_sizes", "t", "transpose", "unsafe_split", "view",
 })  # fmt: skip
+_HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
 OTHER = "it does not compute down(act(gate(x)) * up(x)) with GELU (exact or tanh), SiLU, ReLU or nothing as act"
 
 
@@ -59,6 +65,8 @@ def obstacle(module: nn.Module) -> str | None:
         return "it has hooks of its own, which a fused layer would not have"
     if "forward" in vars(module):
         return "another forward was put over its class's"
+    if module._compiled_call_impl is not None:  # noqa: SLF001 - without a public form
+        return "it is compiled by itself, which a fused layer would not be"
     for name, child in module.named_children():
         reason = _obstacle_in(name, child)
         if reason is not None:
@@ -80,8 +88,7 @@ def _obstacle_in(name: str, child: nn.Module) -> str | None:
 
 
 def _has_hooks(module: nn.Module) -> bool:
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, kind) for kind in kinds)
+    return any(getattr(module, kind, None) for kind in _HOOKS)
 
 
 def looks_gated(module: nn.Module) -> bool:
@@ -104,6 +111,14 @@ def roles_of(module: nn.Module) -> Roles | str:
     reason = obstacle(module)
     if reason is not None:
         return reason
+    try:
+        with torch.device("cpu"):
+            return _try(module)
+    except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
+        return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
+
+
+def _try(module: nn.Module) -> Roles | str:
     linears = {n: c for n, c in module.named_children() if type(c) is nn.Linear}
     shapes = tuple((f"{n}.{p}", t.shape) for n, c in linears.items() for p, t in c.named_parameters())
     weights = random_weights(shapes)
@@ -114,32 +129,35 @@ def roles_of(module: nn.Module) -> Roles | str:
     dice = torch.Generator().manual_seed(1)
     inputs = [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
     calls = _Calls()
-    try:
-        with calls:
-            outputs = _tried(module, weights, inputs, training=False)
-        trained = _tried(module, weights, inputs, training=True)
-    except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
-        return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
+    outputs, _ = _tried(module, weights, inputs, calls, training=False)
+    (trained,), drew = _tried(module, weights, inputs[:1], nullcontext(), training=True)
     for gate, up, down in _arrangements(module):
         for activation in ACTIVATIONS:
             roles = Roles(gate, up, down, activation)
-            expected = [_plain(x, weights, roles) for x in inputs]
-            if all(map(_agrees, expected, outputs)):
+            if all(_agrees(_plain(x, weights, roles), y) for x, y in zip(inputs, outputs, strict=True)):
                 more = "in training it does more, such as dropout, which a fused call would skip"
-                return roles if all(map(_agrees, expected, trained)) else more
+                return more if drew or not _agrees(_plain(inputs[0], weights, roles), trained) else roles
     return OTHER + calls.in_words(len(inputs))
 
 
 def _tried(
-    module: nn.Module, weights: dict[str, Tensor], inputs: list[Tensor], *, training: bool
-) -> list[object]:  # fmt: skip
-    """What ``module`` gives for each input with ``weights``; its mode and the random numbers stay as they were."""
-    modes = [(m, m.training) for m in module.modules()]
+    module: nn.Module, weights: dict[str, Tensor], inputs: list[Tensor], watch: Any, *, training: bool
+) -> tuple[list[object], bool]:
+    """What ``module`` gives for each input with ``weights`` inside of ``watch``, and whether it drew random numbers.
+
+    Its mode and the random numbers stay as they were.
+    """
+    modes, state = [(m, m.training) for m in module.modules()], random.getstate()
     try:
         module.train(training)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            return [torch.func.functional_call(module, weights, (x,)) for x in inputs]
+            before = torch.get_rng_state()
+            with watch:
+                found = [torch.func.functional_call(module, weights, (x,)) for x in inputs]
+            drew = not torch.equal(torch.get_rng_state(), before) or random.getstate() != state
+        return found, drew
     finally:
+        random.setstate(state)
         for m, mode in modes:
             m.training = mode
 

@@ -225,9 +225,22 @@ def test_a_second_derivative_of_named_inputs_is_refused() -> None:
         (loss + square).backward(inputs=tensors)  # type: ignore[no-untyped-call] # PyTorch's own
     with pytest.raises(RuntimeError, match="differentiable once"):
         torch.autograd.functional.hessian(lambda x: gated_mlp(x, *tensors[1:]).sum(), tensors[0].detach())
-    frozen = [tensors[0], *(t.detach() for t in tensors[1:])]
-    with pytest.raises(RuntimeError, match="differentiable once"):
-        torch.autograd.grad(gated_mlp(*frozen).sum(), frozen[:1], create_graph=True)
+
+
+@pytest.mark.parametrize("wanted", list(itertools.product([False, True], repeat=7))[1:])
+def test_every_second_derivative_is_refused(wanted: tuple[bool, ...]) -> None:
+    """Whatever is trained, a first derivative with ``create_graph`` is right, and a second one of any of it raises."""
+    tensors = [t.detach().requires_grad_(w) for t, w in zip(_tensors(bias=True), wanted, strict=True)]
+    asked = [t for t in tensors if t.requires_grad]
+    first = torch.autograd.grad(gated_mlp(*tensors).pow(2).sum(), asked, create_graph=True)
+    plain = torch.autograd.grad(reference.gated_mlp(*tensors, activation="gelu").pow(2).sum(), asked, create_graph=True)
+    for one, other in zip(first, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    penalty = sum(g.pow(2).sum() for g in first)
+    for tensor in asked:
+        with pytest.raises(RuntimeError, match="differentiable once"):
+            torch.autograd.grad(penalty, tensor, retain_graph=True)
+    first[0].mul_(2)  # as hooks on gradients do
 
 
 def test_forward_mode_takes_the_plain_formula() -> None:

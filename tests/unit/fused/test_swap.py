@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +125,29 @@ class Dropping(Three):
         return out
 
 
+class Skipping(Three):
+    """A layer that is skipped now and then while training."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """With Python's own random numbers."""
+        out: Tensor = super().forward(x)
+        return torch.zeros_like(out) if self.training and random.random() < 1e-9 else out
+
+
+def _compiled() -> nn.Module:
+    module = Three(silu)
+    module.compile()
+    return module
+
+
+def _with_a_plain_weight() -> nn.Module:
+    module = Three(silu)
+    weight = module.up_proj.weight.detach()
+    del module.up_proj.weight
+    module.up_proj.weight = weight
+    return module
+
+
 def _with_hook_of_its_own() -> nn.Module:
     def hook(*_: object) -> None:
         raise AssertionError("called while trying")
@@ -148,6 +172,15 @@ REFUSED = {
     "dropout, evaluating": (
         Dropping(silu).eval(),
         "in training it does more, such as dropout, which a fused call would skip",
+    ),
+    "skipped at random": (
+        Skipping(silu),
+        "in training it does more, such as dropout, which a fused call would skip",
+    ),
+    "compiled": (_compiled(), "it is compiled by itself, which a fused layer would not be"),
+    "a weight that is no parameter": (
+        _with_a_plain_weight(),
+        "it could not be tried on the CPU (KeyError: 'up_proj.weight')",
     ),
     "hook of its own": (_with_hook_of_its_own(), "it has hooks of its own, which a fused layer would not have"),
     "another forward": (_with_another_forward(), "another forward was put over its class's"),
