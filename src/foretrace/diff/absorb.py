@@ -98,40 +98,47 @@ def by_epilogue(place: Place) -> Place:
     """Products of ``before``, and pointwise kernels, that one product of ``after`` stands for, by their places.
 
     Its name says how many products it holds and that its epilogue does what follows them: the pointwise kernels between
-    them and right behind.
+    them and right behind. One product before may hold both projections already, packed.
     """
     for j in place.unmatched()[1]:
-        if place.after[j].products:
-            nearest = _nearest_in_reach(place, j, list(_runs(place, place.after[j])))
+        holder = place.after[j]
+        for products in dict.fromkeys((holder.products, min(holder.products, 1))):
+            runs = list(_runs(place, products * holder.count)) if products else []
+            nearest = _nearest_in_reach(place, j, runs)
             if nearest is not None:
                 place = place.absorbing({j: nearest}, inferred=True)
+                break
     return place
 
 
-def _runs(place: Place, holder: Row) -> Iterator[tuple[int, ...]]:
-    """Every run of as many equally large products of ``before`` as ``holder`` holds, with the pointwise work at them.
+def _runs(place: Place, wanted: float) -> Iterator[tuple[int, ...]]:
+    """Every run of equally large products of ``before`` with ``wanted`` launches, with the pointwise work at them.
 
-    That is the work between them and right behind. A row may stand for many launches a step, so launches are counted.
+    That is the work between them and right behind, with helpers of the products. A row may stand for many launches.
     """
-    left = place.unmatched()[0]
-    free = set(left)
-    plain = [i for i in left if place.before[i].work.op_class == "gemm" and not place.before[i].products]
+    free = set(place.unmatched()[0])
+    rows = place.before
+    plain = [i for i in sorted(free) if rows[i].work.op_class == "gemm" and _is_alone(rows[i])]
     for at in range(len(plain)):
         launches, end = 0.0, at
-        while end < len(plain) and launches < holder.products * holder.count:
-            launches += place.before[plain[end]].count
+        while end < len(plain) and launches < wanted:
+            launches += rows[plain[end]].count
             end += 1
-        if launches != holder.products * holder.count:
+        if launches != wanted:
             continue
-        products, last = plain[at:end], plain[end - 1]
-        behind = last + 1
-        while behind in free and place.before[behind].work.op_class == "pointwise":
+        products, behind = plain[at:end], plain[end - 1] + 1
+        while behind in free and (rows[behind].work.op_class == "pointwise" or rows[behind].identity.helper_of):
             behind += 1
-        members = [i for i in range(products[0], behind) if i in free]
-        others = [place.before[i] for i in members if i not in products]
-        sizes = {(place.before[i].work.flops, place.before[i].work.out_elements) for i in products}
-        if others and len(sizes) == 1 and all(row.work.op_class == "pointwise" for row in others):
+        members = range(products[0], behind)
+        others = [rows[i] for i in members if i not in products and not rows[i].identity.helper_of]
+        sizes = {(rows[i].work.flops, rows[i].work.out_elements) for i in products}
+        pointwise = others and all(row.work.op_class == "pointwise" for row in others)
+        if pointwise and len(sizes) == 1 and free.issuperset(members):
             yield tuple(members)
+
+
+def _is_alone(row: Row) -> bool:
+    return not row.products and not row.identity.helper_of
 
 
 def by_order(place: Place) -> Place:
@@ -162,7 +169,13 @@ def _new_extras(place: Place, back: Mapping[int, int], j: int) -> frozenset[str]
 
 def _nearest_in_reach(place: Place, j: int, runs: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The run whose first row would be nearest to ``j``, unless too many matched kernels lie between."""
-    nearest = min(runs, key=lambda run: (abs(place.expected(run[0]) - j), run), default=None)
+    anchors = sorted(place.pairs)
+
+    def far(run: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        at = bisect_left(anchors, run[0])
+        return abs((place.pairs[anchors[at - 1]] + 0.5 if at else -0.5) - j), run
+
+    nearest = min(runs, key=far, default=None)
     return nearest if nearest is not None and _in_reach(place, nearest[0], j) else None
 
 

@@ -181,6 +181,22 @@ def test_pointwise_work_beyond_the_layer_is_not_its_own(built: Build) -> None:
     assert [c.before_op for c in found.changes if c.status == "removed"] == [("aten::add",)] * 2
 
 
+def test_a_packed_projection_is_half_of_a_gated_product(built: Build) -> None:
+    """Gate and up in one product already, as Phi has them; and a split product brings its helper along."""
+    packed = ("aten::mm", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", [[256, 64], [64, 256]], 60.0)
+    found = diff(built(_steps(*(packed, GELU, MUL, DOWN) * 2)), built(_steps(*(WHOLE, DOWN) * 2)))
+    three = ("aten::mm", "aten::gelu", "aten::mul")
+    assert [c.before_op for c in found.changes if c.status == "fused"] == [three] * 2
+    helper = (
+        "aten::mm",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float>(cublasSplitKParams<float>)",
+        None,
+        2.0,
+    )
+    found = diff(built(_steps(UP, helper, GELU, UP, helper, MUL, DOWN)), built(_steps(WHOLE, DOWN)))
+    assert sorted(c.status for c in found.changes) == ["fused", "same"]
+
+
 def test_a_gated_product_in_a_step_too_long_to_align(built: Build) -> None:
     """Rows are kinds there, and gate and up one kind with twice the launches."""
     before, after = (*(RELU, UP, GELU, UP, MUL, DOWN) * 300,), (*(RELU, WHOLE, DOWN) * 300,)
