@@ -29,7 +29,7 @@ def _triton_version() -> tuple[int, ...]:
     spec = importlib.util.find_spec("triton")
     if spec is None or spec.origin is None:
         return ()
-    found = re.search(r"__version__ = ['\"](\d+)\.(\d+)", Path(spec.origin).read_text(encoding="utf-8"))
+    found = re.search(r"__version__ = ['\"](\d+)\.(\d+)", Path(spec.origin).read_text("utf-8", "replace"))
     return tuple(map(int, found.groups())) if found else ()
 
 
