@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _REACH = 2
 """Matched kernels that may lie between a kernel and the one that took it in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """What is known so far of two sequences of rows; positions everywhere.
 
@@ -57,9 +58,21 @@ class Place:
 
     def expected(self, i: int) -> float:
         """Where in ``after`` a row of ``before`` would be: just behind the match of its nearest paired forerunner."""
-        anchors = sorted(self.pairs)
-        at = bisect_left(anchors, i)
-        return self.pairs[anchors[at - 1]] + 0.5 if at else -0.5
+        at = bisect_left(self._paired, i)
+        return self.pairs[self._paired[at - 1]] + 0.5 if at else -0.5
+
+    def in_reach(self, i: int, j: int) -> bool:
+        """Whether few enough matched kernels lie between where a row of ``before`` would be and one of ``after``."""
+        low, high = sorted((self.expected(i), float(j)))
+        return bisect_left(self._partners, high) - bisect_left(self._partners, low) <= _REACH
+
+    @cached_property
+    def _paired(self) -> list[int]:
+        return sorted(self.pairs)
+
+    @cached_property
+    def _partners(self) -> list[int]:
+        return sorted(self.pairs.values())
 
     def absorbing(self, taken: Mapping[int, Iterable[int]], *, inferred: bool) -> Place:
         """The same with ``taken``: row of after → rows of before."""
@@ -103,8 +116,7 @@ def by_epilogue(place: Place) -> Place:
     for j in place.unmatched()[1]:
         holder = place.after[j]
         for products in dict.fromkeys((holder.products, min(holder.products, 1))):
-            runs = list(_runs(place, products * holder.count)) if products else []
-            nearest = _nearest_in_reach(place, j, runs)
+            nearest = _nearest_in_reach(place, j, _runs(place, products * holder.count) if products else ())
             if nearest is not None:
                 place = place.absorbing({j: nearest}, inferred=True)
                 break
@@ -149,7 +161,7 @@ def by_order(place: Place) -> Place:
     for i in left:
         claims = [j for j in silent if _fits(place.before[i], place.after[j])]
         nearest = _nearest(place, i, claims) if claims else None
-        if nearest is not None and _in_reach(place, i, nearest):
+        if nearest is not None and place.in_reach(i, nearest):
             taken[nearest].append(i)
     return place.absorbing(taken, inferred=True)
 
@@ -167,22 +179,10 @@ def _new_extras(place: Place, back: Mapping[int, int], j: int) -> frozenset[str]
     return extras - place.before[back[j]].extras if j in back else frozenset()
 
 
-def _nearest_in_reach(place: Place, j: int, runs: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+def _nearest_in_reach(place: Place, j: int, runs: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The run whose first row would be nearest to ``j``, unless too many matched kernels lie between."""
-    anchors = sorted(place.pairs)
-
-    def far(run: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-        at = bisect_left(anchors, run[0])
-        return abs((place.pairs[anchors[at - 1]] + 0.5 if at else -0.5) - j), run
-
-    nearest = min(runs, key=far, default=None)
-    return nearest if nearest is not None and _in_reach(place, nearest[0], j) else None
-
-
-def _in_reach(place: Place, i: int, j: int) -> bool:
-    low, high = sorted((place.expected(i), float(j)))
-    anchors = sorted(place.pairs.values())
-    return bisect_left(anchors, high) - bisect_left(anchors, low) <= _REACH
+    nearest = min(runs, key=lambda run: (abs(place.expected(run[0]) - j), run), default=None)
+    return nearest if nearest is not None and place.in_reach(nearest[0], j) else None
 
 
 def _nearest(place: Place, i: int, claims: Sequence[int]) -> int:
