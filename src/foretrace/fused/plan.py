@@ -35,12 +35,14 @@ def _triton_version() -> tuple[int, ...]:
 
 TRITON = _triton_version()
 OLDEST_TRITON = (3, 5)
+_TOO_OLD = "the kernels need Triton 3.5 or newer"
 # the first whose Gluon has what the kernels for Hopper use
 _HOPPER_TRITON = (3, 6)
 
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-_MAX_ROWS = 64
+MAX_ROWS = 64
+"""The most rows that the kernels for few rows serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def explain(
     if device is None and not torch.cuda.is_available():
         return Choice("plain", "there is no CUDA device")
     if TRITON < OLDEST_TRITON:
-        return Choice("plain", "the kernels need Triton 3.5 or newer")
+        return Choice("plain", _TOO_OLD)
     index = torch.cuda.current_device() if device is None else device
     sixteen = dtype != torch.float32
     ready = sixteen and dim % 8 == 0 and hidden % 8 == 0
@@ -148,11 +150,12 @@ def explain(
 def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
     """The choice for ``rows`` aligned rows and these weights, whatever device they are on."""
     if not runs_kernels([t for t in weights if t is not None]):
-        where = weights.gate.device
-        served = weights.gate.dtype in _KERNEL_DTYPES and where.type != "cuda"
-        return Choice(
-            "plain", f"no kernel runs on {where}" if served else f"no kernel serves {weights.gate.dtype} on {where}"
-        )
+        dtype, where = weights.gate.dtype, weights.gate.device
+        if dtype not in _KERNEL_DTYPES:
+            return Choice("plain", f"no kernel serves {dtype} on {where}")
+        if where.type != "cuda":
+            return Choice("plain", f"no kernel runs on {where}")
+        return Choice("plain", _TOO_OLD if TRITON < OLDEST_TRITON else "the weights differ in dtype or device")
     if weights.gate.device.type != "cuda":
         return Choice("pointwise", "Triton's interpreter")
     return _choice(rows, weights, True, training=training)  # noqa: FBT003 - x as it usually is
@@ -197,6 +200,22 @@ def _rows_aligned(matrix: Tensor) -> bool:
     return matrix.stride(1) == 1 and matrix.stride(0) % 8 == 0 and (matrix.stride(0) >= width or height == 1)
 
 
+def is_hopper(device: int) -> bool:
+    """Whether a CUDA device has sm_90's wgmma."""
+    return torch.version.hip is None and torch.cuda.get_device_properties(device).major == 9  # noqa: PLR2004
+
+
+def serving(device: int, rows: int, *, training: bool, ready: bool = True) -> tuple[str, ...]:
+    """The paths that can serve 16-bit rows without biases on a CUDA device; arguments as in ``choose``."""
+    few, hopper = rows <= MAX_ROWS and not training, is_hopper(device)
+    able = ["pointwise", *(["rows"] if few else [])]
+    if hopper and ready and TRITON >= _HOPPER_TRITON:
+        able.append("rows_tma" if few else "fused")
+    elif not few and not hopper:
+        able.append("portable")
+    return tuple(able)
+
+
 @lru_cache(maxsize=4096)
 def choose(
     device: int, rows: int, dim: int, hidden: int, training: bool, sixteen: bool, biased: bool,  # noqa: FBT001 - a cache key
@@ -224,18 +243,10 @@ def choose(
     if not adjacent:
         return Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
     properties = torch.cuda.get_device_properties(device)
-    hopper = properties.major == 9 and torch.version.hip is None  # noqa: PLR2004 - sm_90's wgmma
-    able = ["pointwise"]
-    few = rows <= _MAX_ROWS and not training
-    if few:
-        able.append("rows")
-    if hopper and ready:
-        if TRITON < _HOPPER_TRITON:
-            return Choice("pointwise", f"the kernels for {properties.name} need Triton 3.6 or newer")
-        able.append("rows_tma" if few else "fused")
-    elif not few and not hopper:
-        able.append("portable")
-    return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), tuple(able))
+    able = serving(device, rows, training=training, ready=ready)
+    if ready and is_hopper(device) and TRITON < _HOPPER_TRITON and able == ("pointwise",):
+        return Choice("pointwise", f"the kernels for {properties.name} need Triton 3.6 or newer")
+    return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), able)
 
 
 def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tuple[str, ...]) -> Choice:

@@ -33,7 +33,6 @@ from .launch import cdiv, launch
 if TYPE_CHECKING:
     from torch import Tensor
 
-MAX_ROWS = 64
 _FEWEST_ROWS = 16  # what a tensor-core product takes at least, in Triton
 
 

@@ -24,8 +24,6 @@ from .launch import aligned, cdiv, kind, launch
 if TYPE_CHECKING:
     from torch import Tensor
 
-MAX_ROWS = 64
-
 
 @dataclass(frozen=True, slots=True)
 class Config:

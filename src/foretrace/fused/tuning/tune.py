@@ -35,8 +35,8 @@ SHAPES = (
     (8192, 2048, 16384),
     (8192, 4096, 14336),
 )
-_SETS = 3
-_FEW_ROWS = 64
+SETS = 3
+"""Sets of buffers in turn, so that no call finds its data in a cache."""
 
 
 def tune(folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, command: str = "foretrace tune") -> Path:
@@ -65,28 +65,24 @@ def tune(folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, comma
 
 def _measure(rows: int, dim: int, hidden: int) -> list[dict[str, Any]]:
     found = []
-    hopper = torch.cuda.get_device_capability()[0] == 9  # noqa: PLR2004 - wgmma
-    for mode in ("forward",) if rows <= _FEW_ROWS else ("forward", "training"):
-        paths = ["pointwise"]
-        if rows <= _FEW_ROWS:
-            paths += ["rows", "rows_tma"] if hopper else ["rows"]
-        else:
-            paths.append("fused" if hopper else "portable")
-        sets = _data(rows, dim, hidden, training=mode == "training")
+    for mode in ("forward",) if rows <= plan.MAX_ROWS else ("forward", "training"):
+        paths = plan.serving(torch.cuda.current_device(), rows, training=mode == "training")
+        sets = data(rows, dim, hidden, training=mode == "training")
         raced = measure.launched([partial(_step, path, sets) for path in paths])
         us = {path: measure.middle([one.busy_us for one in ran]) for path, ran in zip(paths, raced, strict=True)}
         found.append({"mode": mode, "rows": rows, "dim": dim, "hidden": hidden, "us": us})
     return found
 
 
-def _data(rows: int, dim: int, hidden: int, *, training: bool) -> list[list[Tensor]]:
+def data(rows: int, dim: int, hidden: int, *, training: bool) -> list[list[Tensor]]:
+    """Sets of x and the three weights in bf16, scaled so that every product has unit variance."""
     make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
     shapes = (((rows, dim), 1), ((hidden, dim), dim), ((hidden, dim), dim), ((dim, hidden), hidden))
-    return [[(make(s) / n**0.5).requires_grad_(training) for s, n in shapes] for _ in range(_SETS)]
+    return [[(make(s) / n**0.5).requires_grad_(training) for s, n in shapes] for _ in range(SETS)]
 
 
 def _step(path: str, sets: list[list[Tensor]], i: int) -> None:
-    tensors = sets[i % _SETS]
+    tensors = sets[i % SETS]
     with plan.forced(path):
         y = gated_mlp(*tensors, activation="gelu_tanh")
         if y.requires_grad:
