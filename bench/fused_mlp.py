@@ -36,12 +36,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fused_timing
 import torch
-from fused_peers import ARE_GRAPHS, FEW_ROWS, FOR_FEW_ROWS, FOR_MANY_ROWS, PEERS, Mlp, eager
+from fused_peers import ARE_GRAPHS, FOR_FEW_ROWS, FOR_MANY_ROWS, PEERS, Mlp, eager
 from torch import Tensor
 
 from foretrace.fused import plan
 from foretrace.fused.tuning import measure
+from foretrace.fused.tuning.tune import SETS, data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +59,6 @@ SHAPES = (
     "1x768x3072",
     "64x768x3072",
 )
-SETS = 3
 ROUNDS = 3
 REPEATS = 5
 # a compiled function compiles, warms up and records a CUDA graph, each once a set
@@ -66,14 +67,7 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,no
 NVIDIA_SMI_SECONDS = 10
 
 
-def data(rows: int, dim: int, hidden: int, *, training: bool) -> list[tuple[Tensor, ...]]:
-    """Sets of x and the three weights, scaled so that every product has unit variance."""
-    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-    shapes = (((rows, dim), 1), ((hidden, dim), dim), ((hidden, dim), dim), ((dim, hidden), hidden))
-    return [tuple((make(s) / n**0.5).requires_grad_(training) for s, n in shapes) for _ in range(SETS)]
-
-
-def step(mlp: Mlp, sets: Sequence[tuple[Tensor, ...]], dy: Tensor | None, i: int) -> None:
+def step(mlp: Mlp, sets: Sequence[Sequence[Tensor]], dy: Tensor | None, i: int) -> None:
     """One call, with its backward where ``dy`` is given."""
     tensors = sets[i % SETS]
     if dy is None:
@@ -85,7 +79,7 @@ def step(mlp: Mlp, sets: Sequence[tuple[Tensor, ...]], dy: Tensor | None, i: int
     mlp(*tensors).backward(dy)  # type: ignore[no-untyped-call] # PyTorch's own
 
 
-def forget(sets: Sequence[tuple[Tensor, ...]]) -> None:
+def forget(sets: Sequence[Sequence[Tensor]]) -> None:
     """Drop every gradient."""
     for tensor in itertools.chain(*sets):
         tensor.grad = None
@@ -128,9 +122,9 @@ class Contender:
             return
         try:
             if kind == "call_us":
-                new = measure.call_times(self.run, repeats=REPEATS)
+                new = fused_timing.call_times(self.run, repeats=REPEATS)
             else:
-                in_graph = measure.burst_times if self.name in ARE_GRAPHS else measure.graph_times
+                in_graph = fused_timing.burst_times if self.name in ARE_GRAPHS else fused_timing.graph_times
                 new = in_graph(self.run, repeats=REPEATS)
         except Exception as error:  # noqa: BLE001 - a peer that cannot be captured, say, keeps its other times
             traceback.print_exc(limit=2)
@@ -148,7 +142,7 @@ class Contender:
         return found | ({"unmeasured": self.unmeasured} if self.unmeasured else {})
 
 
-def difference(mlp: Mlp, activation: str, tensors: tuple[Tensor, ...], *, training: bool) -> float:
+def difference(mlp: Mlp, activation: str, tensors: Sequence[Tensor], *, training: bool) -> float:
     """‖y - eager‖ / ‖eager‖ of one forward in bf16: a few thousandths of rounding, and more for another function."""
     with torch.set_grad_enabled(training):  # as in the measured calls, or a compiled one would compile again
         y = mlp(*tensors).detach().float()
@@ -196,13 +190,14 @@ def compare(
             for i in range(WARM_UP):
                 run(i)
             apart = difference(mlp, activation, sets[0], training=training)
-            contenders.append(Contender(name, run, measure.kernel_names(run), apart))
+            kernels = [kernel for kernel, _ in measure.launched([run], 1)[0][0].kernels]
+            contenders.append(Contender(name, run, kernels, apart))
         except Exception as error:  # noqa: BLE001 - a peer that is missing or fails is a result too
             traceback.print_exc(limit=2)
             found[name] = {"failed": reason(error)}
     for contender, ran in zip(contenders, measure.launched([c.run for c in contenders], rounds * REPEATS), strict=True):
         contender.launched = ran
-    for kind in ("call_us", "graph_us") if shape[0] <= FEW_ROWS else ("call_us",):
+    for kind in ("call_us", "graph_us") if shape[0] <= plan.MAX_ROWS else ("call_us",):
         for turn in range(rounds):
             for contender in (*contenders[turn:], *contenders[:turn]):
                 contender.measure(kind)
@@ -210,13 +205,13 @@ def compare(
     for contender in contenders:
         found[contender.name] = contender.result()
         if training:
-            found[contender.name]["peak_bytes"] = measure.peak_bytes(contender.run, partial(forget, sets))
+            found[contender.name]["peak_bytes"] = fused_timing.peak_bytes(contender.run, partial(forget, sets))
     return {"gpu_state": state, "times": {n: found[n] for n in names}}
 
 
 def names_for(shape: tuple[int, int, int], wanted: Sequence[str], without: Sequence[str]) -> list[str]:
     """The contenders that mean something for a shape."""
-    skipped = set(without) | (FOR_MANY_ROWS if shape[0] <= FEW_ROWS else FOR_FEW_ROWS)
+    skipped = set(without) | (FOR_MANY_ROWS if shape[0] <= plan.MAX_ROWS else FOR_FEW_ROWS)
     return [n for n in PEERS if n in wanted and n not in skipped]
 
 
@@ -303,7 +298,7 @@ def main() -> None:
     for text in args.shapes:
         rows_, dim, hidden = map(int, text.split("x"))
         shape = (rows_, dim, hidden)
-        for mode in args.modes if rows_ > FEW_ROWS else ("forward",):
+        for mode in args.modes if rows_ > plan.MAX_ROWS else ("forward",):
             training = mode == "training"
             release()
             names = names_for(shape, args.contenders, args.without)

@@ -14,7 +14,6 @@ from foretrace.fused import gated_mlp, plan, reference
 
 Mlp = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
-FEW_ROWS = 64
 FOR_FEW_ROWS = frozenset({"reduce-overhead", "rows", "rows_tma"})
 FOR_MANY_ROWS = frozenset({"fused"})
 ARE_GRAPHS = frozenset({"reduce-overhead"})
