@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.ops import is_composite, launches_nothing, work
+from foretrace.ops import work
 from foretrace.ops.table import TABLE
 
 BF16 = "c10::BFloat16"
@@ -98,84 +98,6 @@ def test_einsum_counts_only_with_its_equation() -> None:
     assert (told.flops, told.out_shape, told.written_bytes) == (2 * 4 * 16 * 8 * 32, (4, 8, 32), 4096)
 
 
-ATTENTION = [[4, 16, 1024, 64], [4, 16, 1024, 64], [4, 16, 1024, 64]]
-
-
-def _cudnn(shapes: list[list[int]], causal: str) -> tuple[list[object], list[str], list[str]]:
-    dtypes = [BF16, BF16, BF16, "", "Scalar", "Scalar", "Scalar", "Scalar", ""]
-    return [*shapes, *[[]] * 6], dtypes, ["", "", "", "", "False", "0.", causal, "False", ""]
-
-
-def test_attention_and_its_causal_half() -> None:
-    """4·seq²·width per head, half of it under a causal mask; q, k and v are read and the output written."""
-    full = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(ATTENTION, "False"))
-    half = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(ATTENTION, "True"))
-    assert full is not None
-    assert half is not None
-    assert full.op_class == "attention"
-    assert full.flops == 17_179_869_184
-    assert half.flops == 8_589_934_592
-    assert (full.read_bytes, full.written_bytes) == (25_165_824, 8_388_608)
-
-
-def test_grouped_queries_share_keys_and_values() -> None:
-    """Grouped-query attention works for every query head and reads the few key and value heads once."""
-    shapes = [[4, 16, 512, 64], [4, 4, 512, 64], [4, 4, 512, 64]]
-    said = work("aten::_scaled_dot_product_cudnn_attention", *_cudnn(shapes, "True"))
-    assert said is not None
-    assert said.flops == 2_147_483_648
-    assert (said.read_bytes, said.written_bytes) == (6_291_456, 4_194_304)
-
-
-def test_attention_backends_agree_in_their_own_layouts() -> None:
-    """Flash and memory-efficient kernels take [batch, sequence, heads, width] and count the same work."""
-    shape = [4, 1024, 16, 64]
-    flash = work(
-        "aten::_flash_attention_forward",
-        [shape, shape, shape, *[[]] * 14],
-        [BF16, BF16, BF16, "", "", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar", *[""] * 7],
-        ["", "", "", "", "", "1024", "1024", "0.", "True", "False", *[""] * 7],
-    )
-    efficient = work(
-        "aten::_efficient_attention_forward",
-        [shape, shape, shape, *[[]] * 11],
-        [BF16, BF16, BF16, "", "", "", "", "", "Scalar", "Scalar", "Scalar", "", "", ""],
-        ["", "", "", "", "", "", "", "", "0.", "1", "False", "", "", ""],
-    )
-    assert flash is not None
-    assert efficient is not None
-    assert flash.flops == efficient.flops == 8_589_934_592
-    assert efficient.written_bytes == 8_388_608
-    assert flash.written_bytes == 8_388_608 + 4 * 16 * 1024 * 4  # and one f32 a query and head
-
-
-def test_attention_over_ragged_batches_has_no_known_operations() -> None:
-    """With cumulative lengths the pairs are data: operations unknown, bytes known."""
-    said = work(
-        "aten::_flash_attention_forward",
-        [[900, 16, 64], [900, 16, 64], [900, 16, 64], [4], [4]],
-        [BF16, BF16, BF16, "int", "int", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"],
-        ["", "", "", "", "", "400", "400", "0.", "True", "False"],
-    )
-    assert said is not None
-    assert said.flops is None
-    assert said.read_bytes == 3 * 900 * 16 * 64 * 2
-
-
-def test_attention_backward_costs_two_and_a_half_times_the_forward() -> None:
-    """Five products instead of two."""
-    lse = [4, 16, 1024]
-    said = work(
-        "aten::_scaled_dot_product_flash_attention_backward",
-        [ATTENTION[0], *ATTENTION, ATTENTION[0], lse, [], [], [], [], [], [], [2], [], []],
-        [BF16, BF16, BF16, BF16, BF16, "float", "", "", *["Scalar"] * 4, "long int", "", ""],
-        [*[""] * 8, "1024", "1024", "0.", "False", "", "", ""],
-    )
-    assert said is not None
-    assert said.flops == 42_949_672_960
-    assert said.written_bytes == 3 * 8_388_608
-
-
 def test_lists_count_operations_but_their_types_are_not_recorded() -> None:
     """Kineto names no element types in a ``TensorList``: operations are known, bytes only when a caller knows."""
     shapes = [[[3072, 768], [768]], [[3072, 768], [768]], []]
@@ -235,77 +157,6 @@ def test_where_promotion_cannot_be_told_the_result_stays_unknown() -> None:
     said = work("aten::mul", [[4, 16], []], ["long int", "double"], ["", ""])
     assert said is not None
     assert (said.out_dtype, said.written_bytes, said.read_bytes) == (None, None, 512)
-
-
-@pytest.mark.parametrize(
-    "op",
-    [
-        "aten::t",
-        "aten::transpose",
-        "aten::view",
-        "aten::as_strided",
-        "aten::expand",
-        "aten::permute",
-        "aten::slice",
-        "aten::select",
-        "aten::unsqueeze",
-        "aten::squeeze",
-        "aten::detach",
-        "detach",
-        "aten::alias",
-        "aten::_unsafe_view",
-        "aten::empty",
-        "aten::empty_like",
-        "aten::empty_strided",
-        "aten::resize_",
-        "aten::set_",
-        "aten::lift_fresh",
-        "aten::result_type",
-        "prims::collapse_view",
-    ],
-)
-def test_views_and_bookkeeping_launch_nothing(op: str) -> None:
-    """Views and allocations cost the device nothing, whatever their arguments."""
-    said = work(op, [[4, 8]], ["float"])
-    assert said is not None
-    assert (said.launches, said.flops, said.read_bytes, said.written_bytes) == (False, 0, 0, 0)
-    assert launches_nothing(op)
-
-
-def test_reshape_is_a_view_where_the_strides_are_dense() -> None:
-    """A dense tensor reshapes without a copy; of another one the table does not claim to know."""
-    dense = work("aten::reshape", [[4, 8], []], ["float", "ScalarList"], ["", "[32]"], [[8, 1], []])
-    other = work("aten::reshape", [[4, 8], []], ["float", "ScalarList"], ["", "[32]"], [[1, 4], []])
-    assert dense is not None
-    assert other is not None
-    assert (dense.launches, dense.moved_bytes) == (False, 0)
-    assert (other.launches, other.moved_bytes) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("op", "composite"),
-    [
-        ("aten::linear", True),
-        ("aten::matmul", True),
-        ("aten::reshape", True),
-        ("aten::to", True),
-        ("aten::softmax", True),
-        ("aten::scaled_dot_product_attention", True),
-        ("aten::conv2d", True),
-        ("aten::embedding", True),
-        ("aten::clone", True),
-        ("aten::mm", False),
-        ("aten::addmm", False),
-        ("aten::_softmax", False),
-        ("aten::copy_", False),
-        ("aten::add_", False),
-        ("aten::t", False),
-        ("my::op", False),
-    ],
-)
-def test_composites_are_marked(op: str, composite: bool) -> None:  # noqa: FBT001 - a parametrised answer
-    """An op that works through others is marked, so that a total never holds both."""
-    assert is_composite(op) is composite
 
 
 @pytest.mark.parametrize(
@@ -474,41 +325,6 @@ def test_grouped_products_count_every_row_once() -> None:
     assert inner is not None
     assert (rows.flops, rows.out_shape) == (2 * 512 * 64 * 32, (512, 32))
     assert inner.flops is None
-
-
-def test_causal_masks_of_uneven_lengths() -> None:
-    """From the top left a few queries see few keys; from the bottom right they see nearly all."""
-    shapes = [[1, 8, 1, 16], [1, 1024, 1, 16], [1, 1024, 1, 16], *[[]] * 11]
-    dtypes = [BF16, BF16, BF16, "", "", "", "", "", "Scalar", "Scalar", "Scalar", "", "", ""]
-
-    def flops(mask: str) -> int | None:
-        said = work(
-            "aten::_efficient_attention_forward",
-            shapes,
-            dtypes,
-            ["", "", "", "", "", "", "", "", "0.", mask, "False", "", "", ""],
-        )
-        assert said is not None
-        return said.flops
-
-    assert flops("0") == 4 * 8 * 1024 * 16
-    assert flops("1") == 4 * 32 * 16  # half of 8 × 8 pairs
-    assert flops("2") == 4 * (8 * 1024 - 32) * 16
-    assert flops("7") is None
-
-
-def test_sliding_windows_leave_the_operations_unknown() -> None:
-    """A window limits the pairs in a way that the shapes do not tell."""
-    shape = [4, 1024, 16, 64]
-    said = work(
-        "aten::_flash_attention_forward",
-        [shape, shape, shape, *[[]] * 10],
-        [BF16, BF16, BF16, "", "", *["Scalar"] * 5, "", "Scalar", "Scalar"],
-        ["", "", "", "", "", "1024", "1024", "0.", "True", "False", "", "128", "0"],
-    )
-    assert said is not None
-    assert said.flops is None
-    assert said.read_bytes == 3 * 8_388_608
 
 
 def test_named_overloads_and_dense_defaults() -> None:
