@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import profiler
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
 if torch.version.cuda is not None or torch.version.hip is not None:
@@ -60,6 +61,16 @@ class Gradients(NamedTuple):
 _HERE = nullcontext()
 
 
+def recorded(name: str, *tensors: Tensor | None) -> AbstractContextManager[object]:
+    """Show what runs inside as an op ``foretrace::name`` of these tensors, where a profiler looks on.
+
+    The kernels are launched past the dispatcher: a trace would have them without op and shapes.
+    """
+    if not profiler._is_profiler_enabled:  # noqa: SLF001 - as Inductor asks before it records its kernels
+        return _HERE
+    return torch._C._profiler._RecordFunctionFast(f"foretrace::{name}", tensors)  # noqa: SLF001 - as above
+
+
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Make ``device`` current while kernels launch: Triton launches on the current one, whatever its arguments."""
     # the public torch.cuda.current_device() takes 1 µs
@@ -83,7 +94,7 @@ def glu(gate: Tensor, up: Tensor, activation: str) -> Tensor:
 
     out = torch.empty_like(gate, memory_format=torch.contiguous_format)
     if gate.numel():
-        with on(gate.device):
+        with on(gate.device), recorded("glu_forward", gate, up):
             pointwise.forward(as_matrix(gate), as_matrix(up), as_matrix(out), activation)
     return out
 
@@ -95,7 +106,7 @@ def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tup
     dgate = torch.empty_like(gate, memory_format=torch.contiguous_format)
     dup = torch.empty_like(up, memory_format=torch.contiguous_format)
     if gate.numel():
-        with on(gate.device):
+        with on(gate.device), recorded("glu_backward", dout, gate, up):
             given = (as_matrix(dout), as_matrix(gate), as_matrix(up))
             pointwise.backward(*given, as_matrix(dgate), as_matrix(dup), None, activation)
     return dgate, dup
@@ -108,7 +119,7 @@ def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
             from .kernels import rows  # noqa: PLC0415 - as above
         else:
             from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
-        with on(x_MK.device):
+        with on(x_MK.device), recorded("few_rows", x_MK, w.gate, w.up, w.down):
             return rows.forward(x_MK, w.gate, w.up, w.down, activation)
     return F.linear(_hidden(path, x_MK, w, activation, None), w.down, w.down_bias)
 
@@ -137,7 +148,7 @@ def _hidden(path: str, x_MK: Tensor, w: Weights, activation: str, saved: tuple[T
         from .kernels.hopper_forward import gated_forward  # noqa: PLC0415 - as above
     else:
         from .kernels.gated_forward import gated_forward  # type: ignore[assignment]  # noqa: PLC0415 - as above
-    with on(x_MK.device):
+    with on(x_MK.device), recorded("gated_forward", x_MK, w.gate, w.up, *(saved or ())):
         gated_forward(x_MK, w.gate, w.up, hidden, saved, activation)
     return hidden
 
@@ -207,14 +218,14 @@ def _inner(
         from .kernels.hopper_backward import gated_backward  # noqa: PLC0415 - as above
 
         assert hidden is not None
-        with on(dy_MK.device):
+        with on(dy_MK.device), recorded("gated_backward", dy_MK, down_weight_KN, gate_MN, up_MN):
             gated_backward(dy_MK, down_weight_KN, gate_MN, up_MN, dgate_MN, dup_MN, hidden, activation)
     else:
         from .kernels import pointwise  # noqa: PLC0415 - as above
 
         dh = torch.mm(dy_MK, down_weight_KN)
         if dh.numel():
-            with on(dy_MK.device):
+            with on(dy_MK.device), recorded("glu_backward", dh, gate_MN, up_MN, hidden):
                 pointwise.backward(dh, gate_MN, up_MN, dgate_MN, dup_MN, hidden, activation)
     return hidden
 

@@ -12,6 +12,7 @@ from foretrace.ops import (
     attention,
     conv,
     copies,
+    fused,
     indexing,
     lists,
     matmul,
@@ -30,7 +31,7 @@ from foretrace.ops.work import Entry, Figures, Work, unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NAMESPACES = ("aten", "prims")
+_NAMESPACES = ("aten", "prims", "foretrace")
 _PRODUCTS, _COMPLEX = frozenset({"gemm", "conv"}), frozenset({"c32", "c64", "c128"})
 """A complex multiply-add is 4 multiplications and 4 additions, where a real one is one of each."""
 _BARE = frozenset({"detach", "detach_"})  # autograd's own records of these come without a namespace
@@ -61,6 +62,7 @@ TABLE: dict[str, Entry] = {
     **copies.OPS,
     **indexing.OPS,
     **lists.OPS,
+    **fused.OPS,
     **_ONLY_NAMED,
 }
 

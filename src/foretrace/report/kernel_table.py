@@ -135,8 +135,8 @@ def _op(run: Run, line: Line) -> str | None:
 
 
 def _short(op: str | None) -> str | None:
-    """ATen is where an op without a namespace is."""
-    return op.removeprefix("aten::") if op is not None else None
+    """ATen is where an op without a namespace is; this package's own are known by their names."""
+    return op.removeprefix("aten::").removeprefix("foretrace::") if op is not None else None
 
 
 def _steady(rows: Sequence[_Row]) -> bool:

@@ -87,10 +87,10 @@ def hopper_jobs() -> Iterator[Job]:
             blocks = [(c.bm, c.bk), (c.bn, c.bk), (c.bn, c.bk)] + [(c.bm // 2, c.bn // 4)] * 3
             values = [*blocks, 16, 16, 16, save, activation, c.stages, c.group]
             yield "gated forward", gluon_source(hopper_forward.foretrace_gated_forward, values), warps
-        b = hopper_backward.DEFAULT
-        blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.bn // 8)] * 5
-        values = [*blocks, 16, 16, 16, activation, b.stages, b.group]
-        yield "gated backward", gluon_source(hopper_backward.foretrace_gated_backward, values), warps
+        for b in (hopper_backward.SHALLOW, hopper_backward.DEEP):
+            blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.cols)] * 5
+            values = [*blocks, 16, 16, 16, activation, b.stages, b.group]
+            yield "gated backward", gluon_source(hopper_backward.foretrace_gated_backward, values), warps
     c = gated_forward.DEFAULT
     constants = [True, "silu", c.bm, c.bn, c.bk, c.group]
     options = {"num_warps": c.warps, "num_stages": c.stages}

@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 from foretrace.fused import ACTIVATIONS, GatedMLP, GeGLUMLP, SwiGLUMLP, gated_mlp, ops, paths, plan, reference
+from foretrace.ops import work
 
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
 
@@ -265,6 +267,29 @@ def test_the_portable_kernel_saves_what_a_backward_reads() -> None:
     expected = torch.autograd.grad(reference.gated_mlp(*tensors, activation="gelu"), tensors, dy)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("path", "forward", "backward"),
+    [
+        ("portable", ("gated_forward", 5), ("glu_backward", 4)),
+        ("pointwise", ("glu_forward", 2), ("glu_backward", 4)),
+    ],
+)
+def test_a_profiler_sees_ops_with_shapes(path: str, forward: tuple[str, int], backward: tuple[str, int]) -> None:
+    """The kernels are launched past the dispatcher; a trace has an op for each all the same, and what it costs."""
+    x, *weights = _tensors()
+    with plan.forced(path), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        gated_mlp(x, *weights, activation="silu").sum().backward()
+    seen = {e.name: e.input_shapes for e in profiler.events() if e.name.startswith("foretrace::")}
+    assert {name: len([shape for shape in shapes if shape]) for name, shapes in seen.items()} == {
+        f"foretrace::{name}": count for name, count in (forward, backward)
+    }
+    for name, shapes in seen.items():
+        cost = work(name, shapes, ["float"] * len(shapes))
+        assert cost is not None
+        assert cost.flops is not None
+        assert cost.moved_bytes is not None
 
 
 def test_fp64_differentiates_twice() -> None:

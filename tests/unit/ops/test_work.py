@@ -46,6 +46,38 @@ def test_the_activation_and_the_gate_of_the_recorded_mlp() -> None:
     assert mul.moved_bytes == 150_994_944
 
 
+def test_the_gated_mlp_of_this_package() -> None:
+    """One GEMM with gate and up, 8192 × 768 × 6144: 77.3 GFLOP; reads x and weights, writes h and what it saves."""
+    x, weight, hidden, down = [8192, 768], [3072, 768], [8192, 3072], [768, 3072]
+    forward = work("foretrace::gated_forward", [x, weight, weight], [BF16] * 3)
+    saving = work("foretrace::gated_forward", [x, weight, weight, hidden, hidden], [BF16] * 5)
+    backward = work("foretrace::gated_backward", [x, down, hidden, hidden], [BF16] * 4)
+    rows = work("foretrace::few_rows", [[1, 768], weight, weight, down], [BF16] * 4)
+    assert forward is not None
+    assert saving is not None
+    assert backward is not None
+    assert rows is not None
+    assert (forward.flops, forward.read_bytes, forward.written_bytes) == (77_309_411_328, 22_020_096, 50_331_648)
+    assert (saving.flops, saving.written_bytes) == (forward.flops, 3 * 50_331_648)
+    assert (backward.flops, backward.read_bytes, backward.written_bytes) == (
+        38_654_705_664,
+        12_582_912 + 4_718_592 + 2 * 50_331_648,
+        3 * 50_331_648,
+    )
+    assert (rows.flops, rows.written_bytes) == (3 * 2 * 768 * 3072, 1_536)
+    assert work("foretrace::gated_forward", [x, [3072, 512], weight], [BF16] * 3).flops is None  # type: ignore[union-attr]
+
+
+def test_the_gate_of_this_package_reads_two_and_writes_one() -> None:
+    """Forward 2 reads and a write, backward 3 reads and 2 writes, or 3 where h is kept again."""
+    shape = [8192, 3072]
+    size = 50_331_648
+    for count, op, moved in ((2, "glu_forward", 3), (3, "glu_backward", 5), (4, "glu_backward", 6)):
+        said = work(f"foretrace::{op}", [shape] * count, [BF16] * count)
+        assert said is not None
+        assert said.moved_bytes == moved * size
+
+
 def test_a_bias_is_read_once_and_an_out_tensor_is_the_result() -> None:
     """``addmm`` with ``out=`` reads 64 + 1024·32 + 32·64 elements and writes 1024·64."""
     said = work(

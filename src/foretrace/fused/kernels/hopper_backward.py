@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -45,20 +44,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Tile ``bm`` x ``bn``, ``bk`` deep in ``stages`` buffers; ``group`` tile rows a group."""
+    """Tile ``bm`` x ``bn``, ``bk`` deep in ``stages`` buffers; slices of ``cols``; ``group`` tile rows a group."""
 
     bm: int = 128
     bn: int = 256
     bk: int = 32
     stages: int = 7
+    cols: int = 32
     group: int = 8
 
+    def steps(self, k: int) -> int:
+        """Steps of a tile: blocks beyond K read as zeros, so that even a short product has one for every slice."""
+        return max(cdiv(k, self.bk), self.bn // self.cols)
 
-# µs at 8192 rows of 768, 2304, 2048 and 4096 features on an H200: 105, 530, 870, 1423; with 128 x 128 and nine stages
-# 104, 607, 967, 1489; with six stages 112, 701, 979, 1552
-DEFAULT = Config()
-# two slices of columns a word of packed dH
-_PARTS: tl.constexpr = tl.constexpr(2 * SLICES.value)
+
+# µs on an H200, 8192 rows of 768, 1024, 1536, 2048 (of 16384), 2304 and 4096 features. A narrow slice keeps no half
+# waiting for long, so that four stages do, and deeper ones need half the barriers; a short product cannot hide as many.
+SHALLOW = Config()  # 104, 150, 271, 922, 531, 1540
+DEEP = Config(bk=64, stages=4, cols=16)  # none, 164, 274, 887, 510, 1394
+_DEEP_FROM = 2048
 
 
 @gluon.jit
@@ -83,27 +87,33 @@ def _stream(dy_desc, down_desc, dy_bufs, w_bufs, full, empty, m, n, steps, GROUP
 
 
 @gluon.jit
-def _column(word, side, COLS: gl.constexpr):
-    """Where a slice starts: a packed word holds a column of the tile's left half and one of its right."""
-    return side * (SLICES * COLS) + word * COLS
+def _place(number, BN: gl.constexpr, COLS: gl.constexpr):
+    """Whether a slice is in the left or right half of its tile (0, 1), and its first column.
+
+    A packed word holds a column of either half: first come all slices of its left one, then those of its right one.
+    """
+    WORDS: gl.constexpr = BN // (2 * SLICES)
+    SUBS: gl.constexpr = WORDS // COLS
+    side = number // SUBS % 2
+    return side, side * (BN // 2) + number // (2 * SUBS) * WORDS + number % SUBS * COLS
 
 
 @gluon.jit
-def _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, row, col):
-    """A tile's gate and up, slice by slice, each half and side through a buffer of its own."""
+def _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, row, col, BN: gl.constexpr):
+    """A tile's gate and up, slice by slice, each half's through two buffers in turn."""
     ROWS: gl.constexpr = g_desc.block_type.shape[0]
     COLS: gl.constexpr = g_desc.block_type.shape[1]
-    for word in range(SLICES):
-        # both halves come to a side at about the same time
-        for turn in range(4):
-            side, half = turn // 2, turn % 2
-            slot = 2 * half + side
-            bar = gu_full.index(slot)
-            mbarrier.wait(gu_empty.index(slot), (word & 1) ^ 1)
-            mbarrier.expect(bar, 2 * g_desc.block_type.nbytes)
-            at = [row + half * ROWS, col + _column(word, side, COLS)]
-            tma.async_copy_global_to_shared(g_desc, at, bar, g_bufs.index(slot))
-            tma.async_copy_global_to_shared(u_desc, at, bar, u_bufs.index(slot))
+    # both halves come to a slice at about the same time
+    for turn in range(2 * (BN // COLS)):
+        number, half = turn // 2, turn % 2
+        slot = 2 * half + number % 2
+        bar = gu_full.index(slot)
+        mbarrier.wait(gu_empty.index(slot), (number // 2 & 1) ^ 1)
+        mbarrier.expect(bar, 2 * g_desc.block_type.nbytes)
+        _, first = _place(number, BN, COLS)
+        at = [row + half * ROWS, col + first]
+        tma.async_copy_global_to_shared(g_desc, at, bar, g_bufs.index(slot))
+        tma.async_copy_global_to_shared(u_desc, at, bar, u_bufs.index(slot))
 
 
 @gluon.jit
@@ -113,17 +123,17 @@ def _fetch(
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
     # what the consumers finish before their first tile: zeros from below the last row
-    _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tiles_m * BM, 0)
+    _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tiles_m * BM, 0, BN)
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tile_m * BM, tile_n * BN)
+        _fetch_tile(g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, tile_m * BM, tile_n * BN, BN)
 
 
 @gluon.jit
 def _compute(
     packed, side, START: gl.constexpr, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION: gl.constexpr
 ):  # fmt: skip
-    """Some columns of a slice, from START on; half a slice at a time keeps the registers from spilling."""
+    """Some columns of a slice, from START on; more at a time would spill registers."""
     COLS: gl.constexpr = packed.shape[1]
     dtype: gl.constexpr = g_buf.dtype
     dh = unpack_side(packed, side, dtype)
@@ -137,24 +147,30 @@ def _compute(
 
 @gluon.jit
 def _finish(
-    packed, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty, row, col, word, side,
-    HALF: gl.constexpr, ACTIVATION: gl.constexpr,
+    packed, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty, row, col, number,
+    SUB: gl.constexpr, HALF: gl.constexpr, ACTIVATION: gl.constexpr, BN: gl.constexpr,
 ):  # fmt: skip
     """One slice of a tile: its gate and up in, its gradients and h out through the buffers of the slice before."""
     COLS: gl.constexpr = g_bufs.shape[2]
-    slot = 2 * HALF + side
+    slot = 2 * HALF + number % 2
     g_buf = g_bufs.index(slot)
     u_buf = u_bufs.index(slot)
     dg_buf = dg_bufs.index(HALF)
     du_buf = du_bufs.index(HALF)
     h_buf = h_bufs.index(HALF)
+    side, start = _place(number, BN, COLS)
     first, second = halves(packed)
-    mbarrier.wait(gu_full.index(slot), word & 1)
+    mbarrier.wait(gu_full.index(slot), number // 2 & 1)
     tma.store_wait(0)
-    _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
-    _compute(second, side, COLS // 2, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+    if packed.shape[1] == COLS:
+        _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+        _compute(second, side, COLS // 2, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+    elif SUB == 0:
+        _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+    else:
+        _compute(second, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
     fence_async_shared()
-    at = [row, col + _column(word, side, COLS)]
+    at = [row, col + start]
     tma.async_copy_shared_to_global(dg_desc, at, dg_buf)
     tma.async_copy_shared_to_global(du_desc, at, du_buf)
     tma.async_copy_shared_to_global(h_desc, at, h_buf)
@@ -171,6 +187,8 @@ def _consume(
     BM: gl.constexpr = dy_bufs.shape[1]
     BN: gl.constexpr = w_bufs.shape[2]
     ROWS: gl.constexpr = BM // 2
+    PARTS: gl.constexpr = BN // g_bufs.shape[2]
+    SUBS: gl.constexpr = PARTS // (2 * SLICES)
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
     tiles_m = gl.cdiv(m, BM)
     tiles_n = gl.cdiv(n, BN)
@@ -185,15 +203,17 @@ def _consume(
         i = 0
         for word in range(SLICES):
             for side in range(2):
-                stop = steps * (2 * word + side + 1) // _PARTS
-                # the halves finish slices at different steps, as in the forward
-                at = i if HALF == 0 else (i + stop) // 2
-                acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF, False)
-                acc = issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF, False)
-                _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
-                        row, col, word, side, HALF, ACTIVATION)  # fmt: skip
-                acc = settle(acc, empty, step, i > 0, STAGES)
-                acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF, False)
+                for sub in gl.static_range(SUBS):
+                    number = (2 * word + side) * SUBS + sub
+                    stop = steps * (number + 1) // PARTS
+                    # the halves finish slices at different steps, as in the forward
+                    at = i if HALF == 0 else (i + stop) // 2
+                    acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF, False)
+                    acc = issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF, False)
+                    acc = settle(acc, empty, step, i > 0, STAGES)
+                    _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
+                            row, col, number, sub, HALF, ACTIVATION, BN)  # fmt: skip
+                    acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF, False)
             p0, p1, p2 = p1, p2, p3
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BM + HALF * ROWS
@@ -204,8 +224,10 @@ def _consume(
         p0, p1, p2, p3 = slices(pack(left, right, h_desc.dtype))
     for word in range(SLICES):
         for side in range(2):
-            _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
-                    row, col, word, side, HALF, ACTIVATION)  # fmt: skip
+            for sub in gl.static_range(SUBS):
+                number = (2 * word + side) * SUBS + sub
+                _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
+                        row, col, number, sub, HALF, ACTIVATION, BN)  # fmt: skip
         p0, p1, p2 = p1, p2, p3
     tma.store_wait(0)
 
@@ -260,21 +282,21 @@ def gated_backward(
     dup_MN: Tensor,
     h_MN: Tensor,
     activation: str,
-    config: Config = DEFAULT,
+    config: Config | None = None,
 ) -> None:
     """Write ``dgate``, ``dup`` and ``h = act(gate) * up`` from ``dY`` and the saved gate and up, which are only read.
 
     bf16 or fp16, fp32 accumulation; every result is rounded once. Every row starts on 16 bytes, columns are adjacent,
     nothing is empty.
     """
-    cfg = config
     (m, k), n = dy_MK.shape, gate_MN.shape[1]
-    steps = max(cdiv(k, cfg.bk), _PARTS.value)
+    cfg = config or (DEEP if k >= _DEEP_FROM else SHALLOW)
+    steps = cfg.steps(k)
     tensors = (gate_MN, up_MN, dgate_MN, dup_MN, h_MN)
     args = (
         descriptor(dy_MK, cfg.bm, cfg.bk),
         descriptor(down_weight_KN, cfg.bk, cfg.bn),
-        *(descriptor(t, cfg.bm // 2, cfg.bn // _PARTS.value) for t in tensors),
+        *(descriptor(t, cfg.bm // 2, cfg.cols) for t in tensors),
         m, n, steps, activation, cfg.stages, cfg.group,
     )  # fmt: skip
     grid = min(multiprocessors(dy_MK.device.index), cdiv(m, cfg.bm) * cdiv(n, cfg.bn))

@@ -122,8 +122,8 @@ def _consume(
             at = i if HALF == 0 else (i + stop) // 2
             acc, step, i = products(x_bufs, w_bufs, full, empty, acc, step, i, at, HALF, True)
             acc = issue(x_bufs, w_bufs, full, acc, step, i > 0, HALF, True)
-            _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
             acc = settle(acc, empty, step, i > 0, STAGES)
+            _finish(p0, h_desc, g_desc, u_desc, out_bufs, row, col + part * COLS, HALF, SAVE, ACTIVATION)
             p0, p1, p2 = p1, p2, p3
             last = part == SLICES - 1
             if HALF == 0:

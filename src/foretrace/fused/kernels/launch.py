@@ -28,16 +28,30 @@ _initialized: Callable[[], bool] = torch.cuda.is_initialized
 
 def _hash_triton() -> None:
     """Let Triton hash its own 400 MB for the key of its cache, which it remembers."""
-    if torch.version.cuda is not None or torch.version.hip is not None:
-        with suppress(ImportError):
-            from triton.runtime.cache import triton_key  # noqa: PLC0415 - elsewhere in other versions
+    with suppress(ImportError):
+        from triton.runtime.cache import triton_key  # noqa: PLC0415 - elsewhere in other versions
 
-            triton_key()
+        triton_key()
 
 
-# 0.4 s of the first call, beside what a program does before it: making tensors, loading weights
-_fingerprint = Thread(target=_hash_triton, daemon=True)
-_fingerprint.start()
+def _build_driver() -> None:
+    """Let Triton compile its way into the CUDA driver, which it caches; nothing of CUDA starts, a process may fork."""
+    # where this fails, the first launch does too, and says why
+    with suppress(Exception):
+        from triton.backends.nvidia.driver import CudaUtils  # noqa: PLC0415 - elsewhere in other versions
+
+        CudaUtils()
+
+
+# 0.8 s of the first call, beside what a program does before it: making tensors, loading weights
+_CUDA, _ROCM = torch.version.cuda is not None, torch.version.hip is not None
+_preparations = [
+    Thread(target=prepare, daemon=True)
+    for prepare, here in ((_hash_triton, _CUDA or _ROCM), (_build_driver, _CUDA))
+    if here
+]
+for _thread in _preparations:
+    _thread.start()
 
 
 def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **options: Any) -> None:
@@ -56,7 +70,8 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
     if again is not None:
         again(grid, args)
         return
-    _fingerprint.join()
+    for thread in _preparations:
+        thread.join()
     compiled = kernel[(grid,)](*args, **options)
     if compiled is not None:  # the interpreter compiles nothing
         _ready[full_key] = _direct(compiled, args) or _by_triton(compiled)

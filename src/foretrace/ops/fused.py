@@ -1,0 +1,74 @@
+"""The gated MLP's own kernels, which show themselves as ops under a profiler: ``foretrace::gated_forward`` and others.
+
+Shape legend: M rows, K dim, N hidden.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from foretrace.ops.bytes import Tensor
+from foretrace.ops.flops import matmul_flops
+from foretrace.ops.unsaid import UnsaidError
+from foretrace.ops.work import Entry, Figures, unknown
+
+if TYPE_CHECKING:
+    from foretrace.ops.args import Args
+
+
+def _sizes(rows: Tensor, weight: Tensor) -> tuple[int, int, int]:
+    """M, N and K of ``[M, K]`` and a weight ``[N, K]``."""
+    (m, k), (n, also_k) = rows.shape, weight.shape
+    if k != also_k:
+        raise UnsaidError
+    return m, n, k
+
+
+def _gated_forward(args: Args) -> Figures:
+    """``(x[M, K], gate[N, K], up[N, K])``; then, where they are kept, gate's and up's outputs, written beside h."""
+    x, gate, up = (args.tensor(index) for index in range(3))
+    m, n, k = _sizes(x, gate)
+    kept = (tensor for index in (3, 4) if (tensor := args.find(index)) is not None)
+    return Figures(matmul_flops(m, 2 * n, k), (x, gate, up), (Tensor((m, n), x.dtype), *kept))
+
+
+def _gated_backward(args: Args) -> Figures:
+    """``(dy[M, K], down[K, N], gate[M, N], up[M, N])``: writes the gradients of gate and up, and h again."""
+    dy, down, gate, up = (args.tensor(index) for index in range(4))
+    (m, k), (also_k, n) = dy.shape, down.shape
+    if k != also_k:
+        raise UnsaidError
+    return Figures(matmul_flops(m, n, k), (dy, down, gate, up), (gate, up, Tensor((m, n), dy.dtype)))
+
+
+def _few_rows(args: Args) -> Figures:
+    """``(x[M, K], gate[N, K], up[N, K], down[K, N])``: the whole MLP; h stays between its two kernels."""
+    x, gate, up, down = (args.tensor(index) for index in range(4))
+    m, n, k = _sizes(x, gate)
+    return Figures(matmul_flops(m, 3 * n, k), (x, gate, up, down), (Tensor((m, k), x.dtype),))
+
+
+def _glu_forward(args: Args) -> Figures:
+    """``(gate, up)`` to ``act(gate) * up``, two operations an element."""
+    gate, up = args.tensor(0), args.tensor(1)
+    return Figures(2 * gate.elements, (gate, up), (Tensor(gate.shape, gate.dtype),))
+
+
+def _glu_backward(args: Args) -> Figures:
+    """``(dout, gate, up)`` to both gradients, four operations an element; h again where a fourth tensor takes it."""
+    dout, gate, up = (args.tensor(index) for index in range(3))
+    hidden = args.find(3)
+    written = (gate, up) if hidden is None else (gate, up, hidden)
+    return Figures(4 * gate.elements, (dout, gate, up), written)
+
+
+OPS: dict[str, Entry] = {
+    "gated_forward": Entry("gemm", _gated_forward),
+    "gated_backward": Entry("gemm", _gated_backward),
+    "few_rows": Entry("gemm", _few_rows),
+    "glu_forward": Entry("pointwise", _glu_forward),
+    "glu_backward": Entry("pointwise", _glu_backward),
+    "mlp_forward": Entry("gemm", unknown, composite=True),
+    "mlp_backward": Entry("gemm", unknown, composite=True),
+}
+"""By the names behind ``foretrace::``."""
