@@ -83,9 +83,9 @@ def _measured(
     target: Target, traces: Path, progress: Callable[[str, int, int], None], *, grad: bool, force: bool
 ) -> Measured:
     from foretrace import capture  # noqa: PLC0415 - imports torch
-    from foretrace.cli.swap import swapped  # noqa: PLC0415 - as above
+    from foretrace.cli import swap  # noqa: PLC0415 - as above
 
-    capture.register_variant(_AFTER, lambda call, _args, _kwargs: swapped(call))
+    capture.register_variant(_AFTER, lambda call, _args, _kwargs: swap.swapped(call))
     captured = capture.capture_target(
         target,
         variants=("eager", _AFTER),
@@ -100,4 +100,11 @@ def _measured(
             raise one.error
     before, after = (read(str(one.files.trace)) for one in captured)
     rows = variants([("eager", before), (_AFTER, after)])
+    progress("timing both in turns", 0, 0)
+    timings = swap.in_turns(swap.build(target), grad=grad)
+    if timings is not None:
+        rows = tuple(
+            replace(row, wall_ns=one.host_ns, device_ns=one.device_ns, spread=one.spread)
+            for row, one in zip(rows, timings, strict=True)
+        )
     return Measured(rows[0], rows[1], diff(before, after))

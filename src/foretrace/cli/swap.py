@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from foretrace import fused
-from foretrace.capture import Script, Target, Workload, accelerator, numerics, parse_target
+from foretrace.capture import Script, Target, Timing, Workload, accelerator, numerics, parse_target, timing
 from foretrace.capture.target import in_one_line
 from foretrace.errors import ForetraceError, InputError
 from foretrace.fused import plan
@@ -79,6 +79,25 @@ def swapped(call: Callable[..., Any]) -> Callable[..., Any]:
         return getattr(swap, method)  # type: ignore[no-any-return] # a method like `call`
     assert isinstance(call, torch.nn.Module)
     return fused.replace(call).model
+
+
+def in_turns(workload: Workload, *, grad: bool) -> tuple[Timing, Timing] | None:
+    """What a call takes before and after its gated MLPs are replaced, timed side by side over the same parameters.
+
+    Nothing where the model cannot be copied.
+    """
+    model = owner(workload)
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    try:
+        other = copy.deepcopy(workload, shared)
+    except Exception:  # noqa: BLE001 - a module may refuse a copy in any way
+        return None
+    before = partial(workload.call, *workload.args, **workload.kwargs)
+    after = partial(swapped(other.call), *other.args, **other.kwargs)
+    device = accelerator.find_device(model, workload.args, dict(workload.kwargs))
+    with torch.set_grad_enabled(grad):
+        first, second = timing.in_turns((before, after), device, partial(accelerator.synchronize, device))
+    return first, second
 
 
 def gated_mlps(workload: Workload, *, training: bool = False) -> tuple[Module, ...]:

@@ -37,9 +37,8 @@ def of(run: Run) -> tuple[Note, ...]:
 
 
 def _nothing_recorded(run: Run) -> Note | None:
-    """No op, call or activity at all: the profiler's schedule never became active, or it has no categories."""
-    works = (Kind.OPERATOR, Kind.LAUNCH, Kind.PYTHON)
-    if len(run.activities) or np.isin(run.host.kind, works).any() or RANGE_PROFILER in run.trace.tables.category:
+    """Nothing that works: no step of the profiler's schedule was active, its events are gone, or have no category."""
+    if not _empty(run) or RANGE_PROFILER in run.trace.tables.category:
         return None
     columns, tables = run.trace.columns, run.trace.tables
     kept = [code for code, category in enumerate(tables.category) if category in BOOKKEEPING]
@@ -50,8 +49,19 @@ def _nothing_recorded(run: Run) -> Note | None:
     if unknown:
         text = f"category unknown: {plural(unknown, 'slice')} of no category that PyTorch's profiler writes"
         return Note("unknown-categories", text, unknown)
-    text = "no op was recorded: the schedule never reached active; call `prof.step()` once per iteration"
+    text = (
+        "no op was recorded: the schedule never reached active; call `prof.step()` once per iteration, "
+        "and write the trace in `on_trace_ready`: when an active cycle has ended, its events are gone"
+    )
     return Note("nothing-recorded", text)
+
+
+def _empty(run: Run) -> bool:
+    """Whether no op, activity or call but a wait was recorded: the profiler's own stop waits for the device."""
+    if len(run.activities) or np.isin(run.host.kind, (Kind.OPERATOR, Kind.PYTHON)).any():
+        return False
+    waits = _named(run, run.trace.columns.name[run.host.row], "Synchronize")
+    return not ((run.host.kind == Kind.LAUNCH) & ~waits).any()
 
 
 def _legacy(run: Run) -> Note | None:
@@ -85,7 +95,7 @@ def _no_gpu(run: Run) -> Note | None:
         text = (
             f"{seen} but no GPU activity was recorded: `ProfilerActivity.CUDA` was not asked for, or CUPTI is missing"
         )
-        return Note("no-gpu-activity", text)
+        return None if _empty(run) else Note("no-gpu-activity", text)
     if any(_MPS.search(name) for name in tables.name):
         return Note("mps", "MPS work is not visible to this profiler: only CPU times are known")
     if not len(run.host):

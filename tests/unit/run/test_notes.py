@@ -53,6 +53,14 @@ def test_an_empty_recording_names_the_schedule(trace: Recorder) -> None:
     assert "call `prof.step()` once per iteration" in text
 
 
+def test_a_recording_after_its_cycle_names_the_handler(trace: Recorder) -> None:
+    """Written when an active cycle had ended, a file holds the profiler's own wait for the device and nothing else."""
+    trace.add(cat="cuda_runtime", name="cudaDeviceSynchronize", pid=1, tid=1, ts=5, dur=8, args={"correlation": 9})
+    texts = _texts(trace.run(deviceProperties=[{"id": 0, "name": "NVIDIA H200"}]))
+    assert texts.keys() == {"nothing-recorded"}
+    assert "write the trace in `on_trace_ready`" in texts["nothing-recorded"]
+
+
 def test_lost_times_are_no_missing_recording(trace: Recorder) -> None:
     """Ops and kernels whose timestamps no integer holds were recorded all the same: only their times are lost."""
     trace.op("aten::mm", 1e30, 5)
