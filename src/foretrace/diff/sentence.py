@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foretrace.diff.records import Change, Side, Status, Steps
 
 _NAMED = 3
-"""Fusions that are named; more are counted."""
+"""Kinds of fusion that are named; more are counted."""
 
 
 def sentence(
@@ -106,24 +106,39 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _merged(merged: Sequence[Change]) -> Iterator[str]:
-    for change in merged[:_NAMED]:
-        fused = change.status == "fused"
-        many, single = (change.before_op, change.after_short) if fused else (change.after_op, change.before_short)
-        counted = Counter(bare(op) if op else "another kernel" for op in many)
-        names = _joined([name if n == 1 else f"{n} {name}" for name, n in counted.items()])
-        verb = "does" if fused else "did"
-        how = ", as their order suggests" if change.inferred else ""
-        yield f"One kernel, {single[0]}, {verb} the work of {names}{how}: {_effect(change)}."
-    if len(merged) > _NAMED:
-        yield f"{len(merged) - _NAMED} more are fused or split."
+    alike: dict[tuple[object, ...], list[Change]] = {}
+    for change in merged:
+        ops, single = _sides(change)
+        counted = frozenset(Counter(ops).items())
+        alike.setdefault((change.status, single, counted, change.inferred), []).append(change)
+    groups = list(alike.values())
+    for group in groups[:_NAMED]:
+        first, times = group[0], len(group)
+        ops, single = _sides(first)
+        names = _joined([name if n == 1 else f"{n} {name}" for name, n in Counter(ops).items()])
+        who = f"One kernel, {single}," if times == 1 else f"{times} kernels, {single}, each"
+        verb = ("does" if times == 1 else "do") if first.status == "fused" else "did"
+        how = ", as their order suggests" if first.inferred else ""
+        yield f"{who} {verb} the work of {names}{how}: {_effect(group)}."
+    rest = sum(len(group) for group in groups[_NAMED:])
+    if rest:
+        yield f"{rest} more are fused or split."
 
 
-def _effect(change: Change) -> str:
-    if not change.change_ns:
+def _sides(change: Change) -> tuple[list[str], str]:
+    """The ops of the side with several kernels, and the other side's kernel."""
+    fused = change.status == "fused"
+    many, single = (change.before_op, change.after_short) if fused else (change.after_op, change.before_short)
+    return [bare(op) if op else "another kernel" for op in many], single[0]
+
+
+def _effect(group: Sequence[Change]) -> str:
+    change_ns = sum(change.change_ns for change in group)
+    if not change_ns:
         return "it costs the same"
-    fused, cheaper = change.status == "fused", change.change_ns < 0
+    fused, cheaper = group[0].status == "fused", change_ns < 0
     verb = ("saves" if cheaper else "costs") if fused else ("the split saves" if cheaper else "the split costs")
-    return f"{verb} {duration(abs(change.change_ns))}"
+    return f"{verb} {duration(abs(change_ns))}{' in all' if len(group) > 1 else ''}"
 
 
 def _largest(change: Change, how: str) -> str:
