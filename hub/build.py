@@ -30,6 +30,7 @@ SHARED = (
     "parallel.py",
     "paths.py",
     "plan.py",
+    "recorded.py",
     "reference.py",
     "kernels/*.py",
     "tuning/__init__.py",

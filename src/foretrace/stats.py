@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,3 +31,25 @@ def spread(values: Sequence[float]) -> float | None:
     if middle is None or len(values) < 2 or middle == 0:  # noqa: PLR2004 - one value has no spread
         return None
     return (max(values) - min(values)) / middle
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """What one thing takes of another's time, by measurements in pairs.
+
+    Attributes:
+        median: Of the ratios.
+        scatter: Their interquartile range ÷ ``median``.
+    """
+
+    median: float
+    scatter: float
+
+
+def ratio(after: Sequence[float], before: Sequence[float]) -> Ratio | None:
+    """``after`` ÷ ``before``, pair by pair; ``None`` below two pairs or where something takes no time."""
+    if len(after) < 2 or 0 in before or 0 in after:  # noqa: PLR2004 - one pair has no scatter
+        return None
+    ratios = [a / b for a, b in zip(after, before, strict=True)]
+    lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return Ratio(middle, (upper - lower) / middle)

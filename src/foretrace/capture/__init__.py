@@ -16,7 +16,7 @@ if importlib.util.find_spec("torch") is None:
 
 from foretrace.capture.captured import Captured
 from foretrace.capture.environment import Environment
-from foretrace.capture.recorder import capture_target, claim_files
+from foretrace.capture.recorder import capture_target, claim_files, records_grad
 from foretrace.capture.schedule import Schedule
 from foretrace.capture.scopes import PREFIX as MODULE_SCOPE_PREFIX
 from foretrace.capture.script import capture_script
@@ -41,6 +41,7 @@ __all__ = [
     "claim_files",
     "parse_target",
     "profile",
+    "records_grad",
     "register_variant",
     "variant_names",
 ]

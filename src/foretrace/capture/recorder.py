@@ -122,6 +122,11 @@ def claim_files(stem: str, variants: Sequence[str], out: str | Path, *, force: b
     return files
 
 
+def records_grad(workload: Workload, *, grad: bool) -> bool:
+    """Whether autograd looks on: where it is asked to, and at any callable that is no module, which may train."""
+    return grad or not isinstance(workload.call, torch.nn.Module)
+
+
 def _reference(request: _Request) -> tuple[torch.Tensor, ...] | None:
     with torch.set_grad_enabled(request.grad):
         return numerics.reference(_workload(request))
@@ -172,7 +177,7 @@ def _run(
     device = accelerator.find_device(_owner(workload.call), workload.args, dict(workload.kwargs))
     if variant.compiles:
         require_compiler(device)
-    is_module = isinstance(workload.call, torch.nn.Module)
+    grad = records_grad(workload, grad=request.grad)
     with _told_as(request.target, variant):
         call = variant.apply(workload)
     has_scopes = request.scopes and not variant.compiles
@@ -189,7 +194,7 @@ def _run(
         source=request.target.source,
         progress=lambda what, done, total: progress(f"{variant.name}: {what}", done, total),
     )
-    with torch.set_grad_enabled(request.grad or not is_module):
+    with torch.set_grad_enabled(grad):
         with (
             compile_messages.collected() as said,
             Session(files, options) as session,

@@ -1,14 +1,14 @@
 """Time a piece of work without the profiler: the host's clock around it, and the device's own.
 
 The work is whatever the consumer of these generators does between two of their values, so a `for` loop's body can
-be timed as well as a call. Each generator returns its samples in nanoseconds per run of the body. `in_turns` times
-calls side by side.
+be timed as well as a call. Each generator returns its samples in nanoseconds per run of the body. `side_by_side` times
+two calls in turns.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ import torch
 from foretrace import stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator
 
     Synchronize: TypeAlias = Callable[[], None]
     Samples: TypeAlias = Generator[None, None, tuple[float, ...]]
@@ -135,41 +135,62 @@ def _behind_a_spin(call_ns: int, device: torch.device) -> Generator[None, None, 
     return float(start.elapsed_time(end) * 1e6)
 
 
-def in_turns(
-    calls: Sequence[Callable[[], object]], device: torch.device, synchronize: Synchronize
-) -> tuple[Timing, ...]:
-    """Time several calls side by side, a block of each in turn: a device at its power limit slows down while it works.
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two calls timed side by side.
+
+    Attributes:
+        before, after: The `Timing` of each.
+        host, device: What the second takes of the first's time, turn by turn, by either clock; ``device`` is ``None``
+            where the device has none to offer.
+    """
+
+    before: Timing
+    after: Timing
+    host: stats.Ratio | None
+    device: stats.Ratio | None
+
+
+def side_by_side(
+    before: Callable[[], object],
+    after: Callable[[], object],
+    device: torch.device,
+    synchronize: Synchronize,
+    prepare: Callable[[bool], object] = lambda _after: None,
+) -> Pair:
+    """Time two calls in turns, a block of each: a device at its power limit slows down while it works.
 
     Measured one after the other, the first after a pause wins up to 10 % on an H200.
 
     Args:
-        calls: What is timed; the first is what the others are compared with.
+        before: One call.
+        after: The other.
         device: Where they run.
         synchronize: Waits for it.
-
-    Returns:
-        A `Timing` of each. Its ``spread`` is that of its blocks' times over those of the first call's beside them.
+        prepare: Called ahead of each block, outside its time, with whether ``after`` comes next.
     """
-    warm = [min(_run(one_call(synchronize), call) for _ in range(FEWEST_BLOCKS)) for call in calls]
-    blocks: list[list[float]] = [[] for _ in calls]
-    runs: list[list[float]] = [[] for _ in calls]
+    calls = (before, after)
+    warm: list[int] = []
+    for which, call in enumerate(calls):
+        prepare(bool(which))
+        warm.append(min(_run(one_call(synchronize), call) for _ in range(FEWEST_BLOCKS)))
+    blocks: tuple[list[float], list[float]] = [], []
+    runs: tuple[list[float], list[float]] = [], []
     for turn in _repeats(BLOCKS, of=len(calls)):
-        for which in _order(len(calls), turn):
-            block = _block(calls_in_a_block(warm[which]), synchronize)
-            blocks[which].append(_run(block, calls[which]))
+        for which in _order(turn):
+            prepare(bool(which))
+            blocks[which].append(_run(_block(calls_in_a_block(warm[which]), synchronize), calls[which]))
     for turn in _repeats(DEVICE_CALLS if _can_spin(device) else 0, of=len(calls)):
-        for which in _order(len(calls), turn):
+        for which in _order(turn):
+            prepare(bool(which))
             runs[which].append(_run(_behind_a_spin(warm[which], device), calls[which]))
-    found = []
-    for own, device_runs, call_ns in zip(blocks, runs, warm, strict=True):
-        timing = summary(tuple(own), tuple(device_runs), call_ns)
-        found.append(replace(timing, spread=stats.spread([a / b for a, b in zip(own, blocks[0], strict=True)])))
-    return tuple(found)
+    one, other = (summary(tuple(b), tuple(r), ns) for b, r, ns in zip(blocks, runs, warm, strict=True))
+    return Pair(one, other, stats.ratio(blocks[1], blocks[0]), stats.ratio(runs[1], runs[0]))
 
 
-def _order(count: int, turn: int) -> list[int]:
+def _order(turn: int) -> tuple[int, int]:
     """Who comes first changes from turn to turn."""
-    return [(turn + i) % count for i in range(count)]
+    return (1, 0) if turn % 2 else (0, 1)
 
 
 def _run(samples: Generator[None, None, _Sample], call: Callable[[], object]) -> _Sample:

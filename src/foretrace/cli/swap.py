@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from foretrace import fused
-from foretrace.capture import Script, Target, Timing, Workload, accelerator, numerics, parse_target, timing
+from foretrace.capture import Script, Target, Workload, accelerator, numerics, parse_target, records_grad, timing
 from foretrace.capture.target import in_one_line
 from foretrace.errors import ForetraceError, InputError
 from foretrace.fused import plan
@@ -71,33 +71,52 @@ def swapped(call: Callable[..., Any]) -> Callable[..., Any]:
     Raises:
         InputError: It is a method of a gated MLP that the fused layer does not have.
     """
+    return _swapped(call)[0]
+
+
+def _swapped(call: Callable[..., Any]) -> tuple[Callable[..., Any], fused.Swap]:
     model, method = getattr(call, "__self__", None), getattr(call, "__name__", "")
     if model is not None:
-        swap = fused.replace(model).model
-        if not hasattr(swap, method):
+        swap = fused.replace(model)
+        if not hasattr(swap.model, method):
             raise InputError(f"`{method}` is lost: its module is a gated MLP that is replaced as a whole")
-        return getattr(swap, method)  # type: ignore[no-any-return] # a method like `call`
+        return getattr(swap.model, method), swap
     assert isinstance(call, torch.nn.Module)
-    return fused.replace(call).model
+    swap = fused.replace(call)
+    return swap.model, swap
 
 
-def in_turns(workload: Workload, *, grad: bool) -> tuple[Timing, Timing] | None:
-    """What a call takes before and after its gated MLPs are replaced, timed side by side over the same parameters.
+def side_by_side(target: Target, *, grad: bool) -> timing.Pair:
+    """Time a call before and after the gated MLPs of its model are replaced, in turns, on one model.
 
-    Nothing where the model cannot be copied.
+    Raises:
+        ForetraceError: A call fails.
     """
+    workload = build(target)
     model = owner(workload)
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    try:
-        other = copy.deepcopy(workload, shared)
-    except Exception:  # noqa: BLE001 - a module may refuse a copy in any way
-        return None
-    before = partial(workload.call, *workload.args, **workload.kwargs)
-    after = partial(swapped(other.call), *other.args, **other.kwargs)
+    modules = dict(model.named_modules(remove_duplicate=False))
+    after, swap = _swapped(workload.call)
+    # none of a model that is replaced as a whole: that is another object
+    replaced = {id(modules[one.name]) for one in swap.replaced if one.name}
+    old = {name: module for name, module in modules.items() if id(module) in replaced}
+    new = {name: model.get_submodule(name) for name in old}
+
+    def put(is_swapped: bool) -> None:  # noqa: FBT001 - told which call comes next
+        for name, module in (new if is_swapped else old).items():
+            parent, _, child = name.rpartition(".")
+            setattr(model.get_submodule(parent), child, module)
+
     device = accelerator.find_device(model, workload.args, dict(workload.kwargs))
-    with torch.set_grad_enabled(grad):
-        first, second = timing.in_turns((before, after), device, partial(accelerator.synchronize, device))
-    return first, second
+    original, swapped_one = (partial(call, *workload.args, **workload.kwargs) for call in (workload.call, after))
+    synchronize = partial(accelerator.synchronize, device)
+    try:
+        with torch.set_grad_enabled(records_grad(workload, grad=grad)):
+            return timing.side_by_side(original, swapped_one, device, synchronize, put)
+    except (Exception, SystemExit) as error:
+        raise ForetraceError(
+            f"`{target.text}` failed while it was timed: {in_one_line(error)}",
+            hint="the traces are written: read them, or leave out `--measure`",
+        ) from error
 
 
 def gated_mlps(workload: Workload, *, training: bool = False) -> tuple[Module, ...]:

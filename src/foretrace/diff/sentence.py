@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foretrace.diff.records import Change, Side, Status, Steps
 
 _NAMED = 3
-"""Kinds of fusion that are named; more are counted."""
+"""Kinds of fusion that are named; those of others are counted."""
 
 
 def sentence(
@@ -106,16 +106,17 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _merged(merged: Sequence[Change]) -> Iterator[str]:
+    """Fusions and splits, those that are alike in one sentence, the largest first."""
     alike: dict[tuple[object, ...], list[Change]] = {}
     for change in merged:
         ops, single = _sides(change)
-        counted = frozenset(Counter(ops).items())
-        alike.setdefault((change.status, single, counted, change.inferred), []).append(change)
-    groups = list(alike.values())
+        key = (change.status, single, frozenset(Counter(ops).items()), change.inferred, change.change_ns > 0)
+        alike.setdefault(key, []).append(change)
+    groups = sorted(alike.values(), key=lambda group: -abs(sum(change.change_ns for change in group)))
     for group in groups[:_NAMED]:
         first, times = group[0], len(group)
         ops, single = _sides(first)
-        names = _joined([name if n == 1 else f"{n} {name}" for name, n in Counter(ops).items()])
+        names = _joined([_times(name, n) for name, n in Counter(ops).items()])
         who = f"One kernel, {single}," if times == 1 else f"{times} kernels, {single}, each"
         verb = ("does" if times == 1 else "do") if first.status == "fused" else "did"
         how = ", as their order suggests" if first.inferred else ""
@@ -132,13 +133,20 @@ def _sides(change: Change) -> tuple[list[str], str]:
     return [bare(op) if op else "another kernel" for op in many], single[0]
 
 
+def _times(name: str, count: int) -> str:
+    if count == 1:
+        return name
+    return f"{count} other kernels" if name == "another kernel" else f"{count} {name}"
+
+
 def _effect(group: Sequence[Change]) -> str:
-    change_ns = sum(change.change_ns for change in group)
+    change_ns, one = sum(change.change_ns for change in group), len(group) == 1
     if not change_ns:
-        return "it costs the same"
-    fused, cheaper = group[0].status == "fused", change_ns < 0
-    verb = ("saves" if cheaper else "costs") if fused else ("the split saves" if cheaper else "the split costs")
-    return f"{verb} {duration(abs(change_ns))}{' in all' if len(group) > 1 else ''}"
+        return "it costs the same" if one else "they cost the same"
+    verb = "save" if change_ns < 0 else "cost"
+    if group[0].status == "split":
+        verb = f"the split{'' if one else 's'} {verb}"
+    return f"{verb}{'s' if one else ''} {duration(abs(change_ns))}{'' if one else ' in all'}"
 
 
 def _largest(change: Change, how: str) -> str:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import profiler
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
+
+from .recorded import recorded
 
 if torch.version.cuda is not None or torch.version.hip is not None:
     # Triton takes 0.3 s to import: here rather than in the first call
@@ -61,16 +62,6 @@ class Gradients(NamedTuple):
 _HERE = nullcontext()
 
 
-def recorded(name: str, *tensors: Tensor | None) -> AbstractContextManager[object]:
-    """Show what runs inside as an op ``foretrace::name`` of these tensors, where a profiler looks on.
-
-    The kernels are launched past the dispatcher: a trace would have them without op and shapes.
-    """
-    if not profiler._is_profiler_enabled:  # noqa: SLF001 - as Inductor asks before it records its kernels
-        return _HERE
-    return torch._C._profiler._RecordFunctionFast(f"foretrace::{name}", tensors)  # noqa: SLF001 - as above
-
-
 def on(device: torch.device) -> AbstractContextManager[object]:
     """Make ``device`` current while kernels launch: Triton launches on the current one, whatever its arguments."""
     # the public torch.cuda.current_device() takes 1 µs
@@ -94,7 +85,7 @@ def glu(gate: Tensor, up: Tensor, activation: str) -> Tensor:
 
     out = torch.empty_like(gate, memory_format=torch.contiguous_format)
     if gate.numel():
-        with on(gate.device), recorded("glu_forward", gate, up):
+        with on(gate.device), recorded("pointwise", gate, up):
             pointwise.forward(as_matrix(gate), as_matrix(up), as_matrix(out), activation)
     return out
 
@@ -106,7 +97,7 @@ def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tup
     dgate = torch.empty_like(gate, memory_format=torch.contiguous_format)
     dup = torch.empty_like(up, memory_format=torch.contiguous_format)
     if gate.numel():
-        with on(gate.device), recorded("glu_backward", dout, gate, up):
+        with on(gate.device), recorded("pointwise_backward", dout, gate, up):
             given = (as_matrix(dout), as_matrix(gate), as_matrix(up))
             pointwise.backward(*given, as_matrix(dgate), as_matrix(dup), None, activation)
     return dgate, dup
@@ -119,7 +110,7 @@ def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
             from .kernels import rows  # noqa: PLC0415 - as above
         else:
             from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
-        with on(x_MK.device), recorded("few_rows", x_MK, w.gate, w.up, w.down):
+        with on(x_MK.device):
             return rows.forward(x_MK, w.gate, w.up, w.down, activation)
     return F.linear(_hidden(path, x_MK, w, activation, None), w.down, w.down_bias)
 
@@ -225,7 +216,7 @@ def _inner(
 
         dh = torch.mm(dy_MK, down_weight_KN)
         if dh.numel():
-            with on(dy_MK.device), recorded("glu_backward", dh, gate_MN, up_MN, hidden):
+            with on(dy_MK.device), recorded("pointwise_backward", dh, gate_MN, up_MN, hidden):
                 pointwise.backward(dh, gate_MN, up_MN, dgate_MN, dup_MN, hidden, activation)
     return hidden
 

@@ -79,8 +79,9 @@ def replace(model: nn.Module) -> Swap:
     """Put fused layers in place of the gated MLPs of ``model``, which is changed.
 
     A module is replaced only where it was found to compute what the fused layer computes (see ``identify``); parameters
-    are the same objects under the same names, so optimizers and state dicts stay valid. A ``model`` that is itself a
-    gated MLP comes back as ``Swap.model``.
+    are the same objects under the same names, so optimizers and state dicts stay valid. A module that is used in
+    several places is replaced in all, and named once. A ``model`` that is itself a gated MLP comes back as
+    ``Swap.model``.
     """
     replaced: list[Replaced] = []
     refused: list[Refused] = []
@@ -91,11 +92,11 @@ def replace(model: nn.Module) -> Swap:
             refused.append(Refused(name, was, roles))
             continue
         fused = _adopt(module, roles)
-        if name:
-            parent, _, child = name.rpartition(".")
-            setattr(model.get_submodule(parent), child, fused)
-        else:
+        if not name:
             model = fused
+        for place in [n for n, m in model.named_modules(remove_duplicate=False) if m is module]:
+            parent, _, child = place.rpartition(".")
+            setattr(model.get_submodule(parent), child, fused)
         replaced.append(Replaced(name, was, roles.activation))
     return Swap(model, tuple(replaced), tuple(refused))
 

@@ -31,7 +31,7 @@ from foretrace.ops.work import Entry, Figures, Work, unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NAMESPACES = ("aten", "prims", "foretrace")
+_NAMESPACES = ("aten", "prims")
 _PRODUCTS, _COMPLEX = frozenset({"gemm", "conv"}), frozenset({"c32", "c64", "c128"})
 """A complex multiply-add is 4 multiplications and 4 additions, where a real one is one of each."""
 _BARE = frozenset({"detach", "detach_"})  # autograd's own records of these come without a namespace
@@ -121,7 +121,9 @@ def _base_name(op: str) -> str | None:
     namespace, separator, name = op.partition("::")
     if not separator:
         return op if op in _BARE else None
-    return name.partition(".")[0] if namespace in _NAMESPACES else None
+    if namespace in _NAMESPACES:
+        return name.partition(".")[0]
+    return op if op in fused.OPS else None
 
 
 def _entry(name: str) -> tuple[Entry | None, bool]:

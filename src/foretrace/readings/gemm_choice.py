@@ -53,7 +53,12 @@ _OPERANDS = {
     "aten::baddbmm": (1, 2, False),
     "aten::baddbmm_": (1, 2, False),
     "aten::linear": (0, 1, True),
+    "foretrace::gated_forward": (0, 1, True),
+    "foretrace::gate_up": (0, 1, True),
+    "foretrace::gated_backward": (0, 1, False),
 }
+_SIDE_BY_SIDE = {"foretrace::gated_forward": 2, "foretrace::gate_up": 2}
+"""How many right operands of one size an op takes as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,8 @@ def _sizes(run: Run, line: Line) -> tuple[int, int, int, int] | None:
     batched = len(right) > 2  # noqa: PLR2004 - matrices
     batch = math.prod(left[:-2]) if batched else 1
     rows = left[-2] if batched else math.prod(left[:-1])
-    return batch, rows, right[-2 if operands[2] else -1], left[-1]
+    columns = right[-2 if operands[2] else -1] * _SIDE_BY_SIDE.get(line.op or "", 1)
+    return batch, rows, columns, left[-1]
 
 
 def _sentence(run: Run, products: Sequence[Product]) -> tuple[str, str | None]:

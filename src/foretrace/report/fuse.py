@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from foretrace.diff import Diff
     from foretrace.report.document import Block
     from foretrace.report.variants import Variant
+    from foretrace.stats import Ratio
 
 SCHEMA = "foretrace.fuse/1"
 _MOST_ROWS = 40
@@ -161,28 +162,33 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One step of the original and of the swapped model, and what foretrace says between their traces."""
+    """One step of the original and of the swapped model, and what foretrace says between their traces.
+
+    Attributes:
+        before, after: A step of each.
+        diff: Between their traces.
+        host, device: What the swapped step takes of the original's time without the profiler, measured in turns, on
+            the host's clock and on the device's; ``None`` where that was not timed.
+    """
 
     before: Variant
     after: Variant
     diff: Diff
-
-    @property
-    def noise(self) -> float:
-        """How far the timings of one side scatter, as a share: the larger of the two, 2 % at least."""
-        return max(_WITHIN_NOISE, self.before.spread or 0.0, self.after.spread or 0.0)
+    host: Ratio | None = None
+    device: Ratio | None = None
 
     @property
     def sentence(self) -> str:
         """What the swap does to a step without the profiler."""
-        for what, key in (("of GPU time", "device_ns"), ("of wall time", "wall_ns")):
+        for what, key, ratio in (("of GPU time", "device_ns", self.device), ("of wall time", "wall_ns", self.host)):
             before, after = getattr(self.before, key), getattr(self.after, key)
-            if before and after is not None:
-                change = (after - before) / before
-                text = f"Without the profiler a step takes {duration(before)} → {duration(after)} {what}"
-                if abs(change) <= self.noise:
-                    return f"{text}: no difference beyond the {percent(self.noise, 1)} by which timings scatter."
-                return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)})."
+            if ratio is None or before is None or after is None:
+                continue
+            change, noise = ratio.median - 1, max(_WITHIN_NOISE, ratio.scatter)
+            text = f"Without the profiler a step takes {duration(before)} → {duration(after)} {what}"
+            if abs(change) <= noise:
+                return f"{text}: no difference beyond the {percent(noise, 1)} by which turns scatter."
+            return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)})."
         return "A step was not timed without the profiler."
 
 
@@ -258,6 +264,8 @@ class Fuse:
             "measured": measured
             and {
                 "sentence": _NOISE if self.is_plain else measured.sentence,
+                "host": measured.host,
+                "device": measured.device,
                 "before": measured.before,
                 "after": measured.after,
                 "diff": measured.diff,

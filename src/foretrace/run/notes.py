@@ -50,8 +50,8 @@ def _nothing_recorded(run: Run) -> Note | None:
         text = f"category unknown: {plural(unknown, 'slice')} of no category that PyTorch's profiler writes"
         return Note("unknown-categories", text, unknown)
     text = (
-        "no op was recorded: the schedule never reached active; call `prof.step()` once per iteration, "
-        "and write the trace in `on_trace_ready`: when an active cycle has ended, its events are gone"
+        "no op was recorded: the schedule never reached active (call `prof.step()` once per iteration), or the file "
+        "was written after the next cycle had begun, which drops what was recorded (write it in `on_trace_ready`)"
     )
     return Note("nothing-recorded", text)
 

@@ -16,20 +16,26 @@ from foretrace.capture import timing  # noqa: E402 - imports torch
 def test_calls_take_turns() -> None:
     """Blocks of two calls alternate, the first of a turn changes, and each gets its own time."""
     order: list[str] = []
+    told: list[bool] = []
 
     def call(name: str, seconds: float) -> None:
         order.append(name)
         time.sleep(seconds)
 
+    def prepare(after: bool) -> None:  # noqa: FBT001 - as it is told
+        told.append(after)
+        order.append("|")
+
     calls = (partial(call, "short", 0.002), partial(call, "long", 0.006))
-    short, long = timing.in_turns(calls, torch.device("cpu"), lambda: None)
-    assert 2 < long.host_ns / short.host_ns < 4
-    assert (short.device_ns, long.device_ns) == (None, None)
-    assert short.spread == 0
-    assert long.spread is not None
-    blocks = [name for name, _ in itertools.groupby(order)]
-    # after the warm-up: short, long | long, short | short, long …, neighbours of one name being two blocks
-    assert blocks[:5] == ["short", "long", "short", "long", "short"]
+    pair = timing.side_by_side(*calls, torch.device("cpu"), lambda: None, prepare)
+    assert pair.host is not None
+    assert 2 < pair.host.median < 4
+    assert 2 < pair.after.host_ns / pair.before.host_ns < 4
+    assert (pair.before.device_ns, pair.after.device_ns, pair.device) == (None, None, None)
+    blocks = [set(block.split()) for block in " ".join(order).split("|")[1:]]
+    # the warm-up of each, then turn by turn
+    assert blocks[:6] == [{"short"}, {"long"}, {"short"}, {"long"}, {"long"}, {"short"}]
+    assert told == [block == {"long"} for block in blocks]
 
 
 def test_a_long_call_is_not_timed_ten_times() -> None:
@@ -40,5 +46,5 @@ def test_a_long_call_is_not_timed_ten_times() -> None:
         next(count)
         time.sleep(0.1)
 
-    timing.in_turns((call, call), torch.device("cpu"), lambda: None)
+    timing.side_by_side(call, call, torch.device("cpu"), lambda: None)
     assert next(count) <= 2 * (timing.FEWEST_BLOCKS + 4)

@@ -157,7 +157,7 @@ def test_a_gated_product_stands_for_its_layer(built: Build, gated: str) -> None:
     fused, down = ("fused", four, ["mlp::gated"]), ("same", ["aten::mm"], ["aten::mm"])
     assert _told(found.changes) == [fused, down] * 2
     assert [c.inferred for c in found.changes] == [True, False] * 2
-    assert "each do the work of 2 mm, gelu and mul, as their order suggests: saves 60.0 µs in all" in found.sentence
+    assert "each do the work of 2 mm, gelu and mul, as their order suggests: save 60.0 µs in all" in found.sentence
 
 
 WHOLE = ("mlp::gated", "foretrace_gated_forward", None, 50.0)

@@ -52,11 +52,13 @@ def test_the_gated_mlp_of_this_package() -> None:
     forward = work("foretrace::gated_forward", [x, weight, weight], [BF16] * 3)
     saving = work("foretrace::gated_forward", [x, weight, weight, hidden, hidden], [BF16] * 5)
     backward = work("foretrace::gated_backward", [x, down, hidden, hidden], [BF16] * 4)
-    rows = work("foretrace::few_rows", [[1, 768], weight, weight, down], [BF16] * 4)
+    gate_up = work("foretrace::gate_up", [[1, 768], weight, weight], [BF16] * 3)
+    few = work("foretrace::down", [[1, 768], down], [BF16] * 2)
     assert forward is not None
     assert saving is not None
     assert backward is not None
-    assert rows is not None
+    assert gate_up is not None
+    assert few is not None
     assert (forward.flops, forward.read_bytes, forward.written_bytes) == (77_309_411_328, 22_020_096, 50_331_648)
     assert (saving.flops, saving.written_bytes) == (forward.flops, 3 * 50_331_648)
     assert (backward.flops, backward.read_bytes, backward.written_bytes) == (
@@ -64,7 +66,8 @@ def test_the_gated_mlp_of_this_package() -> None:
         12_582_912 + 4_718_592 + 2 * 50_331_648,
         3 * 50_331_648,
     )
-    assert (rows.flops, rows.written_bytes) == (3 * 2 * 768 * 3072, 1_536)
+    assert (gate_up.flops, gate_up.read_bytes, gate_up.written_bytes) == (4 * 768 * 3072, 1_536 + 2 * 4_718_592, 6_144)
+    assert (few.flops, few.read_bytes, few.written_bytes) == (2 * 768 * 3072, 6_144 + 4_718_592, 1_536)
     assert work("foretrace::gated_forward", [x, [3072, 512], weight], [BF16] * 3).flops is None  # type: ignore[union-attr]
 
 
@@ -72,7 +75,7 @@ def test_the_gate_of_this_package_reads_two_and_writes_one() -> None:
     """Forward 2 reads and a write, backward 3 reads and 2 writes, or 3 where h is kept again."""
     shape = [8192, 3072]
     size = 50_331_648
-    for count, op, moved in ((2, "glu_forward", 3), (3, "glu_backward", 5), (4, "glu_backward", 6)):
+    for count, op, moved in ((2, "pointwise", 3), (3, "pointwise_backward", 5), (4, "pointwise_backward", 6)):
         said = work(f"foretrace::{op}", [shape] * count, [BF16] * count)
         assert said is not None
         assert said.moved_bytes == moved * size

@@ -13,6 +13,7 @@ from foretrace.render.to_terminal import to_terminal
 from foretrace.report.fuse import Call, Check, Comparison, Error, Fuse, Measured, Module, fuse_document
 from foretrace.report.tune import Tuned, tune_document
 from foretrace.report.variants import Variant, variants
+from foretrace.stats import Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,35 +134,46 @@ def test_the_check_says_what_decides(whole: Error, layer: Error, *, held: bool, 
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sentence"),
+    ("before", "after", "host", "device", "sentence"),
     [
         (
-            Variant("eager", wall_ns=300_000, device_ns=250_000, spread=0.01),
-            Variant("fused", wall_ns=290_000, device_ns=150_000, spread=0.02),
+            Variant("eager", wall_ns=300_000, device_ns=250_000),
+            Variant("fused", wall_ns=290_000, device_ns=150_000),
+            Ratio(0.97, 0.5),
+            Ratio(0.6, 0.01),
             "Without the profiler a step takes 250 µs → 150 µs of GPU time (−40.0 %).",
         ),
         (
             Variant("eager", wall_ns=200_000),
             Variant("fused", wall_ns=230_000),
+            Ratio(1.15, 0.02),
+            None,
             "Without the profiler a step takes 200 µs → 230 µs of wall time (+15.0 %).",
         ),
         (
-            Variant("eager", wall_ns=200_000, spread=0.3),
-            Variant("fused", wall_ns=150_000, spread=0.01),
+            Variant("eager", wall_ns=200_000),
+            Variant("fused", wall_ns=150_000),
+            Ratio(0.75, 0.3),
+            None,
             (
                 "Without the profiler a step takes 200 µs → 150 µs of wall time: no difference beyond the 30.0 % by "
-                "which timings scatter."
+                "which turns scatter."
             ),
         ),
-        (Variant("eager"), Variant("fused"), "A step was not timed without the profiler."),
+        (Variant("eager"), Variant("fused"), None, None, "A step was not timed without the profiler."),
     ],
 )
 def test_the_gain_is_said_only_where_timings_show_it(
-    before: Variant, after: Variant, sentence: str, recorded: Callable[[str], Run]
+    before: Variant,
+    after: Variant,
+    host: Ratio | None,
+    device: Ratio | None,
+    sentence: str,
+    recorded: Callable[[str], Run],
 ) -> None:
-    """GPU time before wall time; a difference within the scatter of either side is none."""
+    """GPU time before wall time, each by its own turns; a difference within their scatter is none."""
     run = recorded("mlp_64x128x768x3072_eager")
-    assert Measured(before, after, diff(run, run)).sentence == sentence
+    assert Measured(before, after, diff(run, run), host, device).sentence == sentence
 
 
 def test_a_whole_report(recorded: Callable[[str], Run], snapshot: Callable[[str, str], None]) -> None:
@@ -171,9 +183,8 @@ def test_a_whole_report(recorded: Callable[[str], Run], snapshot: Callable[[str,
     rows = variants([("eager", before), ("fused", after)])
     check = Check("fp32", _against(Error(0.02, 0.003)), (_against(Error(0.03, 0.004), "layers.1.mlp"),))
     modules = (_served("layers.0.mlp", FUSED), _served("layers.1.mlp", FUSED), _refused("head"))
-    found = Fuse(
-        "m.py:f", ("--rows", "64"), "NVIDIA H200", modules, check, Measured(rows[0], rows[1], diff(before, after))
-    )
+    measured = Measured(rows[0], rows[1], diff(before, after), Ratio(0.93, 0.01), Ratio(0.88, 0.01))
+    found = Fuse("m.py:f", ("--rows", "64"), "NVIDIA H200", modules, check, measured)
     text = to_terminal(fuse_document(found), width=100)
     for path, shown in ((before.trace.path, "eager.json.gz"), (after.trace.path, "fused.json.gz")):
         text = re.sub(rf"\s+foretrace read {re.escape(path)}", f"  foretrace read {shown}", text)  # wherever it lies

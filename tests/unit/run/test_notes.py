@@ -58,7 +58,7 @@ def test_a_recording_after_its_cycle_names_the_handler(trace: Recorder) -> None:
     trace.add(cat="cuda_runtime", name="cudaDeviceSynchronize", pid=1, tid=1, ts=5, dur=8, args={"correlation": 9})
     texts = _texts(trace.run(deviceProperties=[{"id": 0, "name": "NVIDIA H200"}]))
     assert texts.keys() == {"nothing-recorded"}
-    assert "write the trace in `on_trace_ready`" in texts["nothing-recorded"]
+    assert "write it in `on_trace_ready`" in texts["nothing-recorded"]
 
 
 def test_lost_times_are_no_missing_recording(trace: Recorder) -> None:

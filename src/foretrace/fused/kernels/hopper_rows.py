@@ -26,6 +26,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from ..recorded import recorded  # noqa: TID252 - in the Hub package it has another parent
 from .device_activation import act
 from .gluon_tiles import describe, descriptor, multiprocessors
 from .launch import cdiv, launch
@@ -327,11 +328,13 @@ def forward(
         descriptor(up_weight_NK, cfg.bn, cfg.bk),
         scratch, m, hidden, c.steps_up, c.tiles, activation, c.stages_up, int(cfg.stagger),
     )  # fmt: skip
-    launch(foretrace_gate_up_tma, (c, dtype, activation), c.programs_up, args, num_warps=4, launch_pdl=True)
+    with recorded("gate_up", x_MK, gate_weight_NK, up_weight_NK):
+        launch(foretrace_gate_up_tma, (c, dtype, activation), c.programs_up, args, num_warps=4, launch_pdl=True)
     down_args = (
         describe(scratch.data_ptr(), dtype, m, hidden, hidden, bm, cfg.bk),
         descriptor(down_weight_KN, cfg.bn, cfg.bk),
         out, scratch, m, dim, hidden, c.steps_down, c.share, c.split, c.stages_down, int(cfg.stagger),
     )  # fmt: skip
-    launch(foretrace_down_tma, (c, dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
+    with recorded("down", x_MK, down_weight_KN):
+        launch(foretrace_down_tma, (c, dtype), c.tiles * c.split, down_args, num_warps=4, launch_pdl=True)
     return out

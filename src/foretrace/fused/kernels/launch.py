@@ -9,7 +9,10 @@ what the specialization depends on, and a descriptor keeps what it was encoded t
 from __future__ import annotations
 
 import inspect
+import os
+import sysconfig
 from contextlib import suppress
+from pathlib import Path
 from threading import Thread
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,7 @@ import torch
 import triton
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from torch import Tensor
 
@@ -43,14 +46,19 @@ def _build_driver() -> None:
         CudaUtils()
 
 
-# 0.8 s of the first call, beside what a program does before it: making tensors, loading weights
-_CUDA, _ROCM = torch.version.cuda is not None, torch.version.hip is not None
-_preparations = [
-    Thread(target=prepare, daemon=True)
-    for prepare, here in ((_hash_triton, _CUDA or _ROCM), (_build_driver, _CUDA))
-    if here
-]
-for _thread in _preparations:
+def _preparations() -> Iterator[Thread]:
+    """0.8 s of the first call, beside what a program does before it: making tensors, loading weights."""
+    if torch.version.cuda is not None or torch.version.hip is not None:
+        yield Thread(target=_hash_triton, daemon=True)
+    # where a compiler would fail it would say so, though nothing is launched perhaps
+    can_build = Path("/dev/nvidiactl").exists() and Path(sysconfig.get_paths()["include"], "Python.h").exists()
+    if torch.version.cuda is not None and can_build:
+        # no daemon: an interpreter that ends under a compiler takes its folder away
+        yield Thread(target=_build_driver)
+
+
+_preparing = list(_preparations()) if os.environ.get("TRITON_INTERPRET") != "1" else []
+for _thread in _preparing:
     _thread.start()
 
 
@@ -70,7 +78,7 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
     if again is not None:
         again(grid, args)
         return
-    for thread in _preparations:
+    for thread in _preparing:
         thread.join()
     compiled = kernel[(grid,)](*args, **options)
     if compiled is not None:  # the interpreter compiles nothing

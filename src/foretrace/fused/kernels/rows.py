@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from ..recorded import recorded  # noqa: TID252 - in the Hub package it has another parent
 from .device_activation import act
 from .launch import aligned, cdiv, kind, launch
 
@@ -151,12 +152,14 @@ def forward(
         activation, bm, gate_up.bn, gate_up.bk, dependent,
     )  # fmt: skip
     options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
-    launch(foretrace_gate_up, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
+    with recorded("gate_up", x_MK, gate_weight_NK, up_weight_NK):
+        launch(foretrace_gate_up, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
     down_args = (
         h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
         split, bm, down.bn, down.bk, dependent,
     )  # fmt: skip
     chain = {"launch_pdl": True} if dependent else {}
     options = {"num_warps": down.warps, "num_stages": down.stages}
-    launch(foretrace_down, key, tiles * split, down_args, **options, **chain)
+    with recorded("down", x_MK, down_weight_KN):
+        launch(foretrace_down, key, tiles * split, down_args, **options, **chain)
     return out
