@@ -27,7 +27,7 @@ def llama(
     *, layers: int = 2, batch: int = 1, seq: int = 4096, dim: int = 4096, hidden: int = 14336, heads: int = 32
 ) -> tuple[nn.Module, tuple[torch.Tensor], dict[str, Any]]:
     """Layers as wide as Llama 3 8B's: SiLU, a quarter as many heads of keys and values."""
-    return _decoder("Llama", layers, (batch, seq), (dim, hidden), (heads, heads // 4))
+    return _decoder("Llama", layers, (batch, seq), (dim, hidden), (heads, max(1, heads // 4)))
 
 
 def _decoder(

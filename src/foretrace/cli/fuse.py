@@ -61,7 +61,8 @@ def fuse(
     with working() as progress:
         progress("looking for gated MLPs", 0, 0)
         workload = swap.build(found)
-        record = Fuse(target, arguments, swap.device_name(workload), swap.gated_mlps(workload, training=grad))
+        modules = swap.gated_mlps(workload, training=grad)
+        record = Fuse(target, arguments, swap.device_name(workload), modules, grad=grad)
         checked = measured = None
         if check and record.replaceable:
             progress("checking", 0, 0)

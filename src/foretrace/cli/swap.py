@@ -13,7 +13,7 @@ from foretrace.capture import Script, Target, Workload, accelerator, numerics, p
 from foretrace.capture.target import in_one_line
 from foretrace.errors import ForetraceError, InputError
 from foretrace.fused import plan
-from foretrace.fused.paths import Weights
+from foretrace.fused.swap import weights_of
 from foretrace.report.fuse import Call, Module
 
 if TYPE_CHECKING:
@@ -146,23 +146,11 @@ def _module(
     was = type(module).__name__
     if isinstance(roles, str):
         return Module(name, was, refused=roles)
-    weights = _weights(module, roles)
+    weights = weights_of(module, roles)
     hidden, dim = weights.gate.shape
     choices = [(count, plan.explain_weights(count, weights, training=training)) for count in rows[name]]
     calls = tuple(Call(count, choice.path, choice.why) for count, choice in choices)
     return Module(name, was, roles.activation, dim, hidden, calls=calls)
-
-
-def _weights(module: torch.nn.Module, roles: Roles) -> Weights:
-    gate, up, down = (module.get_submodule(name) for name in (roles.gate, roles.up, roles.down))
-    assert isinstance(gate, torch.nn.Linear)
-    assert isinstance(up, torch.nn.Linear)
-    assert isinstance(down, torch.nn.Linear)
-    if not roles.packed:
-        return Weights(gate.weight, up.weight, down.weight, gate.bias, up.bias, down.bias)
-    gate_weight, up_weight = gate.weight.chunk(2)
-    gate_bias, up_bias = gate.bias.chunk(2) if gate.bias is not None else (None, None)
-    return Weights(gate_weight, up_weight, down.weight, gate_bias, up_bias, down.bias)
 
 
 def _rows(workload: Workload, modules: Mapping[str, torch.nn.Module]) -> dict[str, dict[int, None]]:

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from .functional import gated_mlp
 from .identify import Roles, looks_gated, random_weights, roles_of
 from .layers import GatedMLP
+from .paths import Weights
+from .plan import Choice, explain_weights
 
 
 class AdoptedMLP(nn.Module):
@@ -27,17 +29,25 @@ class AdoptedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[..., dim]`` to ``[..., dim]``."""
-        roles = self.roles
-        gate, up, down = (getattr(self, name) for name in (roles.gate, roles.up, roles.down))
-        weights, biases = (gate.weight, up.weight), (gate.bias, up.bias)
-        if roles.packed:
-            weights = gate.weight.chunk(2)
-            biases = gate.bias.chunk(2) if gate.bias is not None else (None, None)
-        return gated_mlp(x, *weights, down.weight, *biases, down.bias, activation=roles.activation)
+        return gated_mlp(x, *weights_of(self, self.roles), activation=self.roles.activation)
+
+    def explain(self, rows: int, *, training: bool = False) -> Choice:
+        """Which path ``rows`` rows take with the parameters as they are now, and why."""
+        return explain_weights(rows, weights_of(self, self.roles), training=training)
 
     def extra_repr(self) -> str:
         """The activation and who plays which part."""
         return f"activation={self.roles.activation!r}, gate={self.roles.gate!r}, up={self.roles.up!r}"
+
+
+def weights_of(module: nn.Module, roles: Roles) -> Weights:
+    """The weights and biases of a gated MLP's linears, gate and up apart where one linear has both."""
+    gate, up, down = (getattr(module, name) for name in (roles.gate, roles.up, roles.down))
+    if not roles.packed:
+        return Weights(gate.weight, up.weight, down.weight, gate.bias, up.bias, down.bias)
+    gate_weight, up_weight = gate.weight.chunk(2)
+    gate_bias, up_bias = (None, None) if gate.bias is None else gate.bias.chunk(2)
+    return Weights(gate_weight, up_weight, down.weight, gate_bias, up_bias, down.bias)
 
 
 @dataclass(frozen=True, slots=True)

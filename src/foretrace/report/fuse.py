@@ -203,6 +203,7 @@ class Fuse:
         modules: Every gated MLP, in the model's order.
         check: How well results agree, where that was asked for.
         measured: What it buys, where that was asked for.
+        grad: Whether the paths are those of a training step.
     """
 
     target: str
@@ -211,6 +212,7 @@ class Fuse:
     modules: tuple[Module, ...]
     check: Check | None = None
     measured: Measured | None = None
+    grad: bool = False
 
     @property
     def replaceable(self) -> tuple[Module, ...]:
@@ -360,7 +362,7 @@ def _measured(found: Fuse) -> list[Block]:
 
 def _next(found: Fuse) -> list[Item]:
     command = f"foretrace fuse {found.target}"
-    arguments = f" -- {shlex.join(found.arguments)}" if found.arguments else ""
+    arguments = f"{' --grad' * found.grad}{f' -- {shlex.join(found.arguments)}' if found.arguments else ''}"
     items = [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
     if found.device is None:
         items.insert(0, Item("ask again where a CUDA GPU is", f"{command} --check --measure{arguments}"))

@@ -238,6 +238,27 @@ def test_the_model_itself() -> None:
     assert replace(swap.model).replaced == ()
 
 
+def test_a_module_in_two_places_is_replaced_in_both() -> None:
+    """By one layer, which is named once; parameters and results stay."""
+    mlp, x = Three(silu), torch.randn(3, 16)
+    model = nn.Sequential(mlp, nn.Sequential(mlp))
+    before, expected = model.state_dict(), model(x)
+    swap = replace(model)
+    assert [one.name for one in swap.replaced] == ["0"]
+    assert type(model[0]) is GatedMLP
+    assert model[1].get_submodule("0") is model[0]
+    assert model.state_dict().keys() == before.keys()
+    assert torch.allclose(model(x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("module", [Three(silu), Three(silu, ("w1", "w3", "w2")), Packed()])
+def test_every_replaced_layer_says_its_path(module: nn.Module) -> None:
+    """Under its own names or others', packed or not: the same question, the same answer."""
+    layer = replace(module).model
+    choice = layer.explain(8192, training=True)  # type: ignore[operator] # of either class
+    assert (choice.path, choice.why) == ("pointwise", "Triton's interpreter")
+
+
 def test_trying_draws_no_random_numbers() -> None:
     """The global generator is where it was."""
     module = Three(silu)
