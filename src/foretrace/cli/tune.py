@@ -97,11 +97,12 @@ def keep(measured: Mapping[str, Any], known: Sequence[dict[str, Any]], path: Pat
     Raises:
         InputError: The file cannot be written.
     """
+    from foretrace.fused.tuning import table  # noqa: PLC0415 - imports torch
+
     new = {_shape(row) for row in measured["rows"]}
     rows = [row for row in known if _shape(row) not in new] + measured["rows"]
-    lines = json.dumps({**measured, "rows": rows}, ensure_ascii=False).replace('{"mode"', '\n  {"mode"')
     try:
-        path.write_text(lines + "\n", encoding="utf-8")
+        path.write_text(table.text({**measured, "rows": rows}), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write `{path}`: {error.strerror}", hint="give another `--out`") from error
 

@@ -14,7 +14,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SHIPPED = Path(__file__).parent
 
@@ -52,6 +55,12 @@ def parse(text: str) -> tuple[Row, ...]:
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         msg = f"not a table of measured times ({type(error).__name__}: {error})"
         raise ValueError(msg) from error
+
+
+def text(content: Mapping[str, Any]) -> str:
+    """A table as its file holds it, a row a line."""
+    whole = json.dumps(content, ensure_ascii=False)
+    return whole.replace('[{"mode"', '[\n  {"mode"').replace(', {"mode"', ',\n  {"mode"') + "\n"
 
 
 @cache

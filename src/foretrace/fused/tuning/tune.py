@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +57,7 @@ def tune(folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, comma
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / table.file_name(torch.cuda.get_device_name())
-    lines = json.dumps(content, ensure_ascii=False).replace('{"mode"', '\n  {"mode"')
-    path.write_text(lines + "\n", encoding="utf-8")
+    path.write_text(table.text(content), encoding="utf-8")
     return path
 
 
