@@ -36,9 +36,8 @@ def _triton_version() -> tuple[int, ...]:
 TRITON = _triton_version()
 OLDEST_TRITON = (3, 5)
 _TOO_OLD = "the kernels need Triton 3.5 or newer"
-# the first whose Gluon has what the kernels for Hopper use
-_HOPPER_TRITON = (3, 6)
-
+HOPPER_TRITON = (3, 6)
+"""The first whose Gluon has what the kernels for Hopper use."""
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 MAX_ROWS = 64
@@ -205,11 +204,11 @@ def is_hopper(device: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_properties(device).major == 9  # noqa: PLR2004
 
 
-def serving(device: int, rows: int, *, training: bool, ready: bool = True) -> tuple[str, ...]:
-    """The paths that can serve 16-bit rows without biases on a CUDA device; arguments as in ``choose``."""
-    few, hopper = rows <= MAX_ROWS and not training, is_hopper(device)
+def serving(rows: int, *, hopper: bool, training: bool, ready: bool = True) -> tuple[str, ...]:
+    """The paths that can serve 16-bit rows without biases on a CUDA device; arguments as in ``choose_on``."""
+    few = rows <= MAX_ROWS and not training
     able = ["pointwise", *(["rows"] if few else [])]
-    if hopper and ready and TRITON >= _HOPPER_TRITON:
+    if hopper and ready and TRITON >= HOPPER_TRITON:
         able.append("rows_tma" if few else "fused")
     elif not few and not hopper:
         able.append("portable")
@@ -221,13 +220,24 @@ def choose(
     device: int, rows: int, dim: int, hidden: int, training: bool, sixteen: bool, biased: bool,  # noqa: FBT001 - a cache key
     adjacent: bool, ready: bool,  # noqa: FBT001 - as above
 ) -> Choice:  # fmt: skip
-    """The path for a shape on a CUDA device.
+    """The path for a shape on a CUDA device, by its index; the other arguments are those of ``choose_on``."""
+    name = torch.cuda.get_device_properties(device).name
+    return choose_on(name, rows, dim, hidden, hopper=is_hopper(device), training=training, sixteen=sixteen,
+                     biased=biased, adjacent=adjacent, ready=ready)  # fmt: skip
+
+
+def choose_on(
+    device_name: str, rows: int, dim: int, hidden: int, *, hopper: bool, training: bool, sixteen: bool, biased: bool,
+    adjacent: bool, ready: bool,
+) -> Choice:  # fmt: skip
+    """The path for a shape on a device that need not be here.
 
     Args:
-        device: CUDA device index.
+        device_name: As PyTorch names it, by which its times are found.
         rows: Rows of x, all leading dimensions together.
         dim: Features of x.
         hidden: Features of gate and up.
+        hopper: Whether it has sm_90's wgmma.
         training: Whether a backward will follow.
         sixteen: Whether the dtype is bf16 or fp16.
         biased: Whether any projection has a bias.
@@ -242,11 +252,10 @@ def choose(
         return Choice("pointwise", "biases ride in cuBLAS's epilogue")
     if not adjacent:
         return Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
-    properties = torch.cuda.get_device_properties(device)
-    able = serving(device, rows, training=training, ready=ready)
-    if ready and is_hopper(device) and TRITON < _HOPPER_TRITON and able == ("pointwise",):
-        return Choice("pointwise", f"the kernels for {properties.name} need Triton 3.6 or newer")
-    return _fastest(properties.name, "training" if training else "forward", (rows, dim, hidden), able)
+    able = serving(rows, hopper=hopper, training=training, ready=ready)
+    if ready and hopper and TRITON < HOPPER_TRITON and able == ("pointwise",):
+        return Choice("pointwise", f"the kernels for {device_name} need Triton 3.6 or newer")
+    return _fastest(device_name, "training" if training else "forward", (rows, dim, hidden), able)
 
 
 def _fastest(device_name: str, mode: str, shape: tuple[int, int, int], able: tuple[str, ...]) -> Choice:

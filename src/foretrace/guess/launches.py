@@ -153,11 +153,11 @@ def _product(call: Call, done: Work | None, device: Device | None) -> Iterator[L
 
 
 def _added_product(call: Call, done: Work | None, device: Device | None) -> Iterator[Launch]:
-    """``addmm``: the bias in the epilogue, or copied into the result first."""
+    """``addmm``: the bias in the epilogue, or copied into the result first; in place it is the result."""
     added, left, right = call.shapes[:3]
     beta = call.concrete[3]
     fits = call.op == "aten::addmm" and gemm.bias_in_epilogue(added, left, right, beta)
-    if not fits and str(beta) not in {"0", "0.0"}:
+    if not fits and not call.op.endswith("_") and str(beta) not in {"0", "0.0"}:
         yield Launch("aten::copy_", "copy", (), None, why="the added matrix is copied into the result first")
     yield Launch(call.op, "gemm", _shapes(call), done, epilogue="bias" if fits else None)
     yield from _helper(call, left, right, device)

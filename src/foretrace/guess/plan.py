@@ -13,6 +13,7 @@ from foretrace.errors import InputError
 from foretrace.guess import cost
 from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
+from foretrace.guess.fused_layers import fused_layers
 from foretrace.guess.launches import launches
 from foretrace.guess.looks import Numbers, lists_at_once
 from foretrace.guess.record import Fused, recording
@@ -124,6 +125,7 @@ def _recorded(
         if not compiled:  # Dynamo would compile what these modes do
             stack.enter_context(OnCpu())
             stack.enter_context(DeviceOps(device, recorder))
+            stack.enter_context(fused_layers(device, recorder))
         run(call, args, kwargs)
         if recorder.optimized or compiler.made:
             recorder.calls.clear()

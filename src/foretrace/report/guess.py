@@ -74,7 +74,7 @@ def _row(some: Sequence[GuessedKernel]) -> dict[str, Any]:
     says = [f"{first.epilogue} in the epilogue" if first.epilogue else None, first.why]
     return {
         "source": _common([kernel.source for kernel in some]),
-        "op": (first.op or "").removeprefix("aten::") or None,
+        "op": (first.op or "").removeprefix("aten::").removeprefix("foretrace::") or None,
         "op_class": first.op_class,
         "count": count if count > 1 else None,
         "floor_ns": None if first.floor_ns is None else first.floor_ns * count,

@@ -62,9 +62,9 @@ def tune(folder: Path, shapes: Iterable[tuple[int, int, int]] = SHAPES, *, comma
 
 
 def _measure(rows: int, dim: int, hidden: int) -> list[dict[str, Any]]:
-    found = []
+    found, hopper = [], plan.is_hopper(torch.cuda.current_device())
     for mode in ("forward",) if rows <= plan.MAX_ROWS else ("forward", "training"):
-        paths = plan.serving(torch.cuda.current_device(), rows, training=mode == "training")
+        paths = plan.serving(rows, hopper=hopper, training=mode == "training")
         sets = data(rows, dim, hidden, training=mode == "training")
         raced = measure.launched([partial(_step, path, sets) for path in paths])
         us = {path: measure.middle([one.busy_us for one in ran]) for path, ran in zip(paths, raced, strict=True)}

@@ -1,0 +1,129 @@
+"""What this package's own gated MLPs launch on the named device: the path that its table picks, nothing launched."""
+
+# ruff: noqa: N803 - the layers' own names
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from foretrace.devices import Device
+    from foretrace.fused.paths import Weights
+    from foretrace.guess.record import Recorder
+
+_HOPPER = "9.0"
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@contextmanager
+def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
+    """Inside, the layers go their real way for the named device; where they would launch a kernel, it is recorded."""
+    if device is None or "foretrace.fused.functional" not in sys.modules:
+        yield  # nobody calls them
+        return
+    from foretrace.fused import paths, plan  # noqa: PLC0415 - only where somebody uses them
+
+    there = _There(device, recorder)
+    new = {
+        plan: {
+            "TRITON": plan.HOPPER_TRITON,
+            "runs_kernels": lambda tensors: {t.dtype for t in tensors} <= {tensors[0].dtype} & {*_DTYPES},
+            "unwatched": lambda _tensors: True,
+            "path_for": there.path_for,
+            "backward_path_for": there.backward_path_for,
+        },
+        paths: {name: getattr(there, name) for name in ("forward", "_hidden", "_inner", "glu", "glu_backward")},
+    }
+    old = {module: {name: getattr(module, name) for name in names} for module, names in new.items()}
+    there.original = old[paths]
+    _put(new)
+    try:
+        yield
+    finally:
+        _put(old)
+
+
+def _put(attributes: dict[Any, dict[str, Any]]) -> None:
+    for module, names in attributes.items():
+        for name, value in names.items():
+            setattr(module, name, value)
+
+
+class _There:
+    """The functions of ``foretrace.fused.plan`` and ``paths`` on a device that is not here; M rows, K dim, N hidden."""
+
+    def __init__(self, device: Device, recorder: Recorder) -> None:
+        self._device, self._recorder = device, recorder
+        self.original: dict[str, Any] = {}
+
+    def _add(self, name: str, *tensors: Tensor | None) -> None:
+        self._recorder.add(f"foretrace::{name}", [t for t in tensors if t is not None])
+
+    def _path(self, x: Tensor, dim: int, hidden: int, *, training: bool, biased: bool) -> str:
+        from foretrace.fused import plan  # noqa: PLC0415 - as above
+
+        sixteen = x.dtype != torch.float32
+        return plan.choose_on(
+            self._device.name,
+            plan.bucket(x.shape[0]),
+            dim,
+            hidden,
+            hopper=self._device.compute_capability == _HOPPER,
+            training=training,
+            sixteen=sixteen,
+            biased=biased,
+            adjacent=True,
+            ready=sixteen and dim % 8 == 0 and hidden % 8 == 0,
+        ).path
+
+    def path_for(self, x_MK: Tensor, weights: Weights, *, training: bool) -> str:
+        hidden, dim = weights.gate.shape
+        return self._path(x_MK, dim, hidden, training=training, biased=any(b is not None for b in weights[3:]))
+
+    def backward_path_for(self, dy_MK: Tensor, gate_up_M2N: Tensor | None, down_KN: Tensor | None) -> str:
+        if down_KN is None or gate_up_M2N is None:
+            return "pointwise"
+        return self._path(dy_MK, *down_KN.shape, training=True, biased=False)
+
+    def forward(self, path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
+        if path not in {"rows", "rows_tma"}:
+            y: Tensor = self.original["forward"](path, x_MK, w, activation)
+            return y
+        self._add("gate_up", x_MK, w.gate, w.up)
+        self._add("down", x_MK, w.down)
+        return torch.empty_like(x_MK)
+
+    def _hidden(
+        self, path: str, x_MK: Tensor, w: Weights, activation: str, saved: tuple[Tensor, Tensor] | None
+    ) -> Tensor:
+        if path == "pointwise":
+            hidden: Tensor = self.original["_hidden"](path, x_MK, w, activation, saved)
+            return hidden
+        self._add("gated_forward", x_MK, w.gate, w.up, *(saved or ()))
+        return x_MK.new_empty(x_MK.shape[0], w.gate.shape[0])
+
+    def _inner(
+        self, path: str, dy_MK: Tensor, gate_MN: Tensor, up_MN: Tensor, down_weight_KN: Tensor, *_: object,
+        keep_hidden: bool,
+    ) -> Tensor | None:  # fmt: skip
+        hidden = gate_MN.new_empty(gate_MN.shape) if keep_hidden or path == "fused" else None
+        if path == "fused":
+            self._add("gated_backward", dy_MK, down_weight_KN, gate_MN, up_MN)
+        else:
+            self._add("pointwise_backward", torch.mm(dy_MK, down_weight_KN), gate_MN, up_MN, hidden)
+        return hidden
+
+    def glu(self, gate: Tensor, up: Tensor, _activation: str) -> Tensor:
+        self._add("pointwise", gate, up)
+        return torch.empty_like(gate)
+
+    def glu_backward(self, dout: Tensor, gate: Tensor, up: Tensor, _activation: str) -> tuple[Tensor, Tensor]:
+        self._add("pointwise_backward", dout, gate, up)
+        return torch.empty_like(gate), torch.empty_like(up)

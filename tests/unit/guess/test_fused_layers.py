@@ -1,0 +1,80 @@
+"""Guesses at this package's own gated MLPs: the kernels of the path that the named device would take."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402 - after the skip
+
+import foretrace  # noqa: E402 - as above
+from foretrace.fused import GeGLUMLP, SwiGLUMLP, geglu, paths, plan  # noqa: E402 - imports torch
+
+GATED = ["foretrace::gated_forward", "aten::mm"]
+POINTWISE = ["aten::mm", "aten::mm", "foretrace::pointwise", "aten::mm"]
+
+
+def _ops(module: nn.Module, *args: Tensor, on: str = "h200", grad: bool = False) -> list[str | None]:
+    return [kernel.op for kernel in foretrace.guess(module, *args, on=on, grad=grad).kernels]
+
+
+def _layer(dtype: torch.dtype = torch.bfloat16, *, bias: bool = False) -> nn.Module:
+    return SwiGLUMLP(768, 3072, bias=bias, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("module", "rows", "on", "expected"),
+    [
+        (_layer(), 8192, "h200", GATED),
+        (_layer(), 1, "h200", ["foretrace::gate_up", "foretrace::down"]),
+        (_layer(torch.float32), 8192, "h200", POINTWISE),
+        (_layer(), 8192, "NVIDIA A100 SXM4 80GB", POINTWISE),
+        (_layer(bias=True), 8192, "h200", ["aten::addmm", "aten::addmm", "foretrace::pointwise", "aten::addmm"]),
+        (SwiGLUMLP(767, 3072, dtype=torch.bfloat16), 8192, "h200", POINTWISE),
+    ],
+)
+def test_the_path_of_the_named_device(module: nn.Module, rows: int, on: str, expected: list[str]) -> None:
+    """By the table, as on that device; what no kernel of this package serves goes through cuBLAS."""
+    x = next(module.parameters()).new_empty(rows, next(module.parameters()).shape[1])
+    assert _ops(module, x, on=on) == expected
+
+
+class Step(nn.Module):
+    """A layer's forward and backward."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, dy: Tensor) -> None:
+        """``[rows, 768]`` both."""
+        self.layer(x).backward(dy)
+
+
+def test_a_training_step() -> None:
+    """The real backward runs: one kernel for dG and dU, down's gradient, both weights' in one product, x's in two."""
+    x, dy = (torch.empty(8192, 768, dtype=torch.bfloat16) for _ in range(2))
+    step = Step(GeGLUMLP(768, 3072, dtype=torch.bfloat16))
+    weights = ["foretrace::gated_backward", "aten::mm", "aten::mm"]
+    assert _ops(step, x, dy, grad=True) == [*GATED, *weights]
+    both = ["foretrace::gated_backward", "aten::mm", "aten::mm", "aten::addmm_", "aten::mm"]
+    assert _ops(step, x.requires_grad_(), dy, grad=True)[: len(GATED) + len(both)] == [*GATED, *both]
+
+
+class Gate(nn.Module):
+    """The pointwise part alone."""
+
+    def forward(self, gate: Tensor, up: Tensor) -> Tensor:
+        """Two of a shape."""
+        return geglu(gate, up)
+
+
+def test_the_pointwise_part_and_what_is_left_behind() -> None:
+    """One kernel; afterwards the layers are what they were, and run here as plain PyTorch."""
+    before = (plan.runs_kernels, plan.unwatched, plan.path_for, paths.forward, paths.glu, plan.TRITON)
+    assert _ops(Gate(), torch.empty(64, 32), torch.empty(64, 32)) == ["foretrace::pointwise"]
+    assert before == (plan.runs_kernels, plan.unwatched, plan.path_for, paths.forward, paths.glu, plan.TRITON)
+    y = GeGLUMLP(8, 16)(torch.ones(2, 8))
+    assert y.shape == (2, 8)
+    assert y.isfinite().all()
