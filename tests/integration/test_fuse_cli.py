@@ -185,6 +185,19 @@ def test_what_cannot_be_judged_is_an_error(
     assert _fuse(capsys, factory, *flags) == (2, {}, text)
 
 
+def test_what_is_fused_already_is_said(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    """A model whose gated MLPs are fused layers has nothing left to replace, and that is no failure to find any."""
+    path = tmp_path / "fused_already.py"
+    path.write_text(
+        "import torch\nfrom foretrace.fused import SwiGLUMLP\n\n"
+        "def net():\n    return torch.nn.Sequential(SwiGLUMLP(16, 32), SwiGLUMLP(16, 32)), (torch.randn(2, 16),)\n"
+    )
+    assert main(["fuse", f"{path}:net"]) == 0
+    assert f"Fused already: 2 gated MLPs of `{path}:net`; no other was found." in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_a_script_has_no_factory(capsys: CaptureFixture[str]) -> None:
     """A file alone is refused before anything runs."""
     assert main(["fuse", str(TARGETS)]) == 2

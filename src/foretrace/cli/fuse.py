@@ -62,7 +62,8 @@ def fuse(
         progress("looking for gated MLPs", 0, 0)
         workload = swap.build(found)
         modules = swap.gated_mlps(workload, training=grad)
-        record = Fuse(target, arguments, swap.device_name(workload), modules, grad=grad)
+        already = swap.already_fused(workload)
+        record = Fuse(target, arguments, swap.device_name(workload), modules, grad=grad, already=already)
         checked = measured = None
         if check and record.replaceable:
             progress("checking", 0, 0)

@@ -13,7 +13,8 @@ from foretrace.capture import Script, Target, Workload, accelerator, numerics, p
 from foretrace.capture.target import in_one_line
 from foretrace.errors import ForetraceError, InputError
 from foretrace.fused import plan
-from foretrace.fused.swap import weights_of
+from foretrace.fused.layers import GatedMLP
+from foretrace.fused.swap import AdoptedMLP, weights_of
 from foretrace.report.fuse import Call, Module
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ def side_by_side(target: Target, *, grad: bool) -> timing.Pair:
             f"`{target.text}` failed while it was timed: {in_one_line(error)}",
             hint="the traces are written: read them, or leave out `--measure`",
         ) from error
+
+
+def already_fused(workload: Workload) -> int:
+    """How many modules of a workload are fused layers as it is."""
+    return sum(isinstance(module, GatedMLP | AdoptedMLP) for module in owner(workload).modules())
 
 
 def gated_mlps(workload: Workload, *, training: bool = False) -> tuple[Module, ...]:

@@ -204,6 +204,7 @@ class Fuse:
         check: How well results agree, where that was asked for.
         measured: What it buys, where that was asked for.
         grad: Whether the paths are those of a training step.
+        already: How many of the target's modules are fused layers as it is.
     """
 
     target: str
@@ -213,6 +214,7 @@ class Fuse:
     check: Check | None = None
     measured: Measured | None = None
     grad: bool = False
+    already: int = 0
 
     @property
     def replaceable(self) -> tuple[Module, ...]:
@@ -232,6 +234,8 @@ class Fuse:
     @property
     def sentence(self) -> str:
         """How many can be replaced, and what then runs."""
+        if not self.modules and self.already:
+            return f"Fused already: {plural(self.already, 'gated MLP')} of `{self.target}`; no other was found."
         if not self.modules:
             return (
                 f"No gated MLP was found in `{self.target}`: modules of three linears, or two with gate and up in one, "
