@@ -76,7 +76,7 @@ def fuse(
     if (check or measure) and not record.replaceable:
         raise InputError(
             f"nothing was swapped, so nothing could be {'checked' if check else 'measured'}",
-            hint="the report says why" if record.modules else "give a target with a gated MLP",
+            hint="the report says why" if record.modules or record.already else "give a target with a gated MLP",
         )
     return int(checked is not None and not checked.held)
 
@@ -94,6 +94,7 @@ def _measured(
         out=traces,
         schedule=capture.Schedule(active=FEWEST_STEPS),
         grad=grad,
+        unprofiled=False,  # both at once, below
         force=force,
         progress=progress,
     )
@@ -103,7 +104,6 @@ def _measured(
     progress("timing both in turns", 0, 0)
     pair = swap.side_by_side(target, grad=grad)
     for one, unprofiled in zip(captured, (pair.before, pair.after), strict=True):
-        # in place of the times that each capture took by itself, for whoever reads the trace
         assert one.environment is not None, "a capture without an error has one"
         one.files.amend(replace(one.environment, unprofiled=unprofiled, steady_ns=unprofiled.host_ns).to_json())
     before, after = (read(str(one.files.trace)) for one in captured)

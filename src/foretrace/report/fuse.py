@@ -187,7 +187,7 @@ class Measured:
             change, noise = ratio.median - 1, max(_WITHIN_NOISE, ratio.scatter)
             text = f"Without the profiler a step takes {duration(before)} → {duration(after)} {what}"
             if abs(change) <= noise:
-                return f"{text}: no difference beyond the {percent(noise, 1)} by which turns scatter."
+                return f"{text}: no difference beyond the {percent(noise, 1)} by which it varies from turn to turn."
             return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)})."
         return "A step was not timed without the profiler."
 

@@ -157,7 +157,7 @@ def test_the_check_says_what_decides(whole: Error, layer: Error, *, held: bool, 
             None,
             (
                 "Without the profiler a step takes 200 µs → 150 µs of wall time: no difference beyond the 30.0 % by "
-                "which turns scatter."
+                "which it varies from turn to turn."
             ),
         ),
         (Variant("eager"), Variant("fused"), None, None, "A step was not timed without the profiler."),
