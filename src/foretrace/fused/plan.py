@@ -39,7 +39,8 @@ _TOO_OLD = "the kernels need Triton 3.5 or newer"
 HOPPER_TRITON = (3, 6)
 """The first whose Gluon has what the kernels for Hopper use."""
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
-_KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+"""What the kernels compute in."""
 MAX_ROWS = 64
 """The most rows that the kernels for few rows serve."""
 
@@ -76,7 +77,7 @@ def runs_kernels(tensors: list[Tensor]) -> bool:
     if not (first.is_cuda or (first.device.type == "cpu" and interpreting())) or TRITON < OLDEST_TRITON:
         return False
     dtype, device = first.dtype, first.device
-    if dtype not in _KERNEL_DTYPES:
+    if dtype not in KERNEL_DTYPES:
         return False
     return all([t.dtype == dtype and t.device == device for t in tensors])  # noqa: C419 - half a generator's time
 
@@ -134,23 +135,32 @@ def explain(
         bias: Whether any projection has a bias.
         device: CUDA device index; the current one if not given.
     """
-    if dtype not in _KERNEL_DTYPES:
+    if dtype not in KERNEL_DTYPES:
         return Choice("plain", f"no kernel serves {dtype}")
     if device is None and not torch.cuda.is_available():
         return Choice("plain", "there is no CUDA device")
     if TRITON < OLDEST_TRITON:
         return Choice("plain", _TOO_OLD)
     index = torch.cuda.current_device() if device is None else device
+    name, hopper = torch.cuda.get_device_properties(index).name, is_hopper(index)
+    return explain_on(name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=bias)
+
+
+def explain_on(
+    device_name: str, rows: int, dim: int, hidden: int, *, hopper: bool, training: bool, dtype: torch.dtype, bias: bool
+) -> Choice:
+    """``explain`` for a device that need not be here, a dtype that kernels serve, and new enough a Triton."""
     sixteen = dtype != torch.float32
     ready = sixteen and dim % 8 == 0 and hidden % 8 == 0
-    return choose(index, bucket(rows), dim, hidden, training, sixteen, bias, True, ready)  # noqa: FBT003 - as choose
+    return choose_on(device_name, bucket(rows), dim, hidden, hopper=hopper, training=training, sixteen=sixteen,
+                     biased=bias, adjacent=True, ready=ready)  # fmt: skip
 
 
 def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
     """The choice for ``rows`` aligned rows and these weights, whatever device they are on."""
     if not runs_kernels([t for t in weights if t is not None]):
         dtype, where = weights.gate.dtype, weights.gate.device
-        if dtype not in _KERNEL_DTYPES:
+        if dtype not in KERNEL_DTYPES:
             return Choice("plain", f"no kernel serves {dtype} on {where}")
         if where.type != "cuda":
             return Choice("plain", f"no kernel runs on {where}")

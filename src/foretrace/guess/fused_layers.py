@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from foretrace.guess.record import Recorder
 
 _HOPPER = "9.0"
-_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 @contextmanager
@@ -30,19 +29,19 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
         return
     from foretrace.fused import paths, plan  # noqa: PLC0415 - only where somebody uses them
 
-    there = _There(device, recorder)
+    names = ("forward", "_hidden", "_inner", "glu", "glu_backward")
+    there = _There(device, recorder, {name: getattr(paths, name) for name in names})
     new = {
         plan: {
             "TRITON": plan.HOPPER_TRITON,
-            "runs_kernels": lambda tensors: {t.dtype for t in tensors} <= {tensors[0].dtype} & {*_DTYPES},
+            "runs_kernels": lambda tensors: any({t.dtype for t in tensors} == {dtype} for dtype in plan.KERNEL_DTYPES),
             "unwatched": lambda _tensors: True,
             "path_for": there.path_for,
             "backward_path_for": there.backward_path_for,
         },
-        paths: {name: getattr(there, name) for name in ("forward", "_hidden", "_inner", "glu", "glu_backward")},
+        paths: {name: getattr(there, name) for name in names},
     }
-    old = {module: {name: getattr(module, name) for name in names} for module, names in new.items()}
-    there.original = old[paths]
+    old = {module: {name: getattr(module, name) for name in attributes} for module, attributes in new.items()}
     _put(new)
     try:
         yield
@@ -59,9 +58,8 @@ def _put(attributes: dict[Any, dict[str, Any]]) -> None:
 class _There:
     """The functions of ``foretrace.fused.plan`` and ``paths`` on a device that is not here; M rows, K dim, N hidden."""
 
-    def __init__(self, device: Device, recorder: Recorder) -> None:
-        self._device, self._recorder = device, recorder
-        self.original: dict[str, Any] = {}
+    def __init__(self, device: Device, recorder: Recorder, original: dict[str, Any]) -> None:
+        self._device, self._recorder, self._original = device, recorder, original
 
     def _add(self, name: str, *tensors: Tensor | None) -> None:
         self._recorder.add(f"foretrace::{name}", [t for t in tensors if t is not None])
@@ -69,19 +67,9 @@ class _There:
     def _path(self, x: Tensor, dim: int, hidden: int, *, training: bool, biased: bool) -> str:
         from foretrace.fused import plan  # noqa: PLC0415 - as above
 
-        sixteen = x.dtype != torch.float32
-        return plan.choose_on(
-            self._device.name,
-            plan.bucket(x.shape[0]),
-            dim,
-            hidden,
-            hopper=self._device.compute_capability == _HOPPER,
-            training=training,
-            sixteen=sixteen,
-            biased=biased,
-            adjacent=True,
-            ready=sixteen and dim % 8 == 0 and hidden % 8 == 0,
-        ).path
+        hopper, name = self._device.compute_capability == _HOPPER, self._device.name
+        rows, dtype = x.shape[0], x.dtype
+        return plan.explain_on(name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=biased).path
 
     def path_for(self, x_MK: Tensor, weights: Weights, *, training: bool) -> str:
         hidden, dim = weights.gate.shape
@@ -94,7 +82,7 @@ class _There:
 
     def forward(self, path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
         if path not in {"rows", "rows_tma"}:
-            y: Tensor = self.original["forward"](path, x_MK, w, activation)
+            y: Tensor = self._original["forward"](path, x_MK, w, activation)
             return y
         self._add("gate_up", x_MK, w.gate, w.up)
         self._add("down", x_MK, w.down)
@@ -104,7 +92,7 @@ class _There:
         self, path: str, x_MK: Tensor, w: Weights, activation: str, saved: tuple[Tensor, Tensor] | None
     ) -> Tensor:
         if path == "pointwise":
-            hidden: Tensor = self.original["_hidden"](path, x_MK, w, activation, saved)
+            hidden: Tensor = self._original["_hidden"](path, x_MK, w, activation, saved)
             return hidden
         self._add("gated_forward", x_MK, w.gate, w.up, *(saved or ()))
         return x_MK.new_empty(x_MK.shape[0], w.gate.shape[0])

@@ -112,6 +112,11 @@ def is_composite(op: str) -> bool:
     return entry is not None and entry.composite
 
 
+def short_name(op: str) -> str:
+    """``aten::mm`` and this package's own ops without their namespaces, others whole."""
+    return op.removeprefix("aten::").removeprefix("foretrace::")
+
+
 def launches_nothing(op: str) -> bool:
     """Whether ``op`` is a view or bookkeeping whatever its arguments."""
     return _base_name(op) in nothing.NAMES

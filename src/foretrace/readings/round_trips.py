@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foretrace.ops import short_name
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.carriers import UNNAMED, class_of
 from foretrace.readings.costs import LATENCY_NS, costs
@@ -225,7 +226,7 @@ def _told(run: Run, kind: str, pairs: Sequence[Pair]) -> str:
 
 def _op(run: Run, kernel: int) -> str:
     name = run.activity(kernel).op or run.identity(kernel).short
-    return name.removeprefix("aten::")
+    return short_name(name)
 
 
 def _ns(run: Run, n_bytes: int) -> float:

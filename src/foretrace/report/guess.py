@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from foretrace.ops import short_name
 from foretrace.readings import Column
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table
 from foretrace.units import plural, size
@@ -74,7 +75,7 @@ def _row(some: Sequence[GuessedKernel]) -> dict[str, Any]:
     says = [f"{first.epilogue} in the epilogue" if first.epilogue else None, first.why]
     return {
         "source": _common([kernel.source for kernel in some]),
-        "op": (first.op or "").removeprefix("aten::").removeprefix("foretrace::") or None,
+        "op": short_name(first.op or "") or None,
         "op_class": first.op_class,
         "count": count if count > 1 else None,
         "floor_ns": None if first.floor_ns is None else first.floor_ns * count,

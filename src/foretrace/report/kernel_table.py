@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from foretrace import stats, units
+from foretrace.ops import short_name
 from foretrace.readings import Column
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.costs import BOUNDS, costs, total
@@ -131,12 +132,7 @@ def _op(run: Run, line: Line) -> str | None:
     """The op as the table shows it: what a graph replays has none, and a generated kernel's repeats its name."""
     if run.activities.in_graph[line.activities[0]]:
         return "CUDA graph"
-    return "" if line.op == line.groups[0].name else _short(line.op)
-
-
-def _short(op: str | None) -> str | None:
-    """ATen is where an op without a namespace is; this package's own are known by their names."""
-    return op.removeprefix("aten::").removeprefix("foretrace::") if op is not None else None
+    return "" if line.op == line.groups[0].name else line.op and short_name(line.op)
 
 
 def _steady(rows: Sequence[_Row]) -> bool:
@@ -200,7 +196,7 @@ def _copies_and_sets(run: Run) -> tuple[list[_Row], list[_Row]]:
         wanted = np.isin(a.kind[period], (Kind.COPY, Kind.SET)) & ~trials[period]
         for index in period[wanted].tolist():
             op = int(a.op[index])
-            shown_op = "CUDA graph" if a.in_graph[index] else _short(run.name(op)) if op >= 0 else None
+            shown_op = "CUDA graph" if a.in_graph[index] else short_name(run.name(op)) if op >= 0 else None
             key = (run.activity_name(index), shown_op)
             found.setdefault(key, [[] for _ in every])[position].append(index)
     lengths = a.end_ns - a.start_ns

@@ -9,7 +9,6 @@ what the specialization depends on, and a descriptor keeps what it was encoded t
 from __future__ import annotations
 
 import inspect
-import os
 import sysconfig
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
+
+from ..plan import interpreting  # noqa: TID252 - in the Hub package it has another parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -57,7 +58,7 @@ def _preparations() -> Iterator[Thread]:
         yield Thread(target=_build_driver)
 
 
-_preparing = list(_preparations()) if os.environ.get("TRITON_INTERPRET") != "1" else []
+_preparing = [] if interpreting() else list(_preparations())
 for _thread in _preparing:
     _thread.start()
 
