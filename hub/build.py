@@ -32,6 +32,7 @@ SHARED = (
     "plan.py",
     "recorded.py",
     "reference.py",
+    "schedule.py",
     "kernels/*.py",
     "tuning/__init__.py",
     "tuning/table.py",

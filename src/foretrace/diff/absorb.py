@@ -123,6 +123,29 @@ def by_epilogue(place: Place) -> Place:
     return place
 
 
+def by_flops(place: Place) -> Place:
+    """Products of ``before`` right behind what a gated kernel of ``after`` stands for, where its FLOPs hold them."""
+    back = {j: i for i, j in place.pairs.items()}
+    for j, holder in enumerate(place.after):
+        mine = (*place.into_after.get(j, ()), *([back[j]] if j in back else []))
+        if not holder.products or not mine:
+            continue
+        free, at = set(place.unmatched()[0]), max(mine) + 1
+        more: list[int] = []
+        while at in free and place.before[at].work.op_class == "gemm":
+            more.append(at)
+            at += 1
+            done = [_flops(place.before[i]) for i in (*mine, *more) if place.before[i].is_matrix]
+            if None not in done and sum(filter(None, done)) == _flops(holder):
+                place = place.absorbing({j: (*place.into_after.get(j, ()), *more)}, inferred=True)
+                break
+    return place
+
+
+def _flops(row: Row) -> float | None:
+    return None if row.work.flops is None else row.work.flops * row.count
+
+
 def _runs(place: Place, wanted: float) -> Iterator[tuple[int, ...]]:
     """Every run of equally large products of ``before`` with ``wanted`` launches, with the pointwise work at them.
 

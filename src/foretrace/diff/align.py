@@ -1,8 +1,8 @@
 """Which kernel of one run does the work of which kernel of the other.
 
 In this order: the heaviest common subsequence of equal work; equal work that moved; many into one by the ops inside a
-generated kernel, and by the products that a gated one holds; the same op at another size; many into one by their order,
-where a hand-written kernel says nothing.
+generated kernel, and by the products that a gated one holds, to its last FLOP; the same op at another size; many into
+one by their order, where a hand-written kernel says nothing.
 Whatever is left was added or removed.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.diff.absorb import Place, by_epilogue, by_name, by_order
+from foretrace.diff.absorb import Place, by_epilogue, by_flops, by_name, by_order
 from foretrace.diff.scoring import same_op, same_work, weights
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def align(before: Sequence[Row], after: Sequence[Row]) -> tuple[Match, ...]:
     place = _same_ops(place, only_gated=True)
     place = by_epilogue(place)
     place = by_epilogue(place.mirrored()).mirrored()
+    place = by_flops(place)
+    place = by_flops(place.mirrored()).mirrored()
     place = _same_ops(place)
     place = by_order(place)
     place = by_order(place.mirrored()).mirrored()

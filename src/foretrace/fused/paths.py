@@ -1,8 +1,9 @@
 """The ways through a gated MLP, over matrices: what each path launches forward and backward.
 
 Shape legend: M rows, K dim, N hidden. ``pointwise`` is cuBLAS with one fused pointwise kernel; ``fused`` puts the
-activation into the GEMMs' epilogues; ``rows`` and ``rows_tma`` stream the weights for a few rows. Every path needs CUDA
-(or Triton's interpreter), triton and one dtype throughout; ``plan`` knows which shapes each can serve.
+activation into the GEMMs' epilogues, and the whole forward into one kernel where rows suffice and nothing is kept;
+``rows`` and ``rows_tma`` stream the weights for a few rows. Every path needs CUDA (or Triton's interpreter), triton and
+one dtype throughout; ``plan`` knows which shapes each can serve.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
+from .plan import multiprocessors
 from .recorded import recorded
+from .schedule import Schedule, schedule
 
 if torch.version.cuda is not None or torch.version.hip is not None:
     # Triton takes 0.3 s to import: here rather than in the first call
@@ -106,13 +109,34 @@ def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tup
 def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
     """The output ``[M, K]`` by ``path``, keeping nothing for a backward."""
     if path in ("rows", "rows_tma"):
-        if path == "rows":
-            from .kernels import rows  # noqa: PLC0415 - as above
-        else:
-            from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
-        with on(x_MK.device):
-            return rows.forward(x_MK, w.gate, w.up, w.down, activation)
+        return _few_rows(path, x_MK, w, activation)
+    order = in_one_kernel(x_MK, w) if path == "fused" else None
+    if order is not None:
+        return _whole(x_MK, w, activation, order)
     return F.linear(_hidden(path, x_MK, w, activation, None), w.down, w.down_bias)
+
+
+def _few_rows(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
+    """The output by the two kernels that stream the weights."""
+    if path == "rows":
+        from .kernels import rows  # noqa: PLC0415 - as above
+    else:
+        from .kernels import hopper_rows as rows  # type: ignore[no-redef]  # noqa: PLC0415 - as above
+    with on(x_MK.device):
+        return rows.forward(x_MK, w.gate, w.up, w.down, activation)
+
+
+def in_one_kernel(x_MK: Tensor, w: Weights) -> Schedule | None:
+    """How one kernel would share out a whole ``fused`` forward that keeps nothing; nothing where it takes two."""
+    return schedule(x_MK.shape[0], *w.down.shape, multiprocessors(x_MK.device.index))
+
+
+def _whole(x_MK: Tensor, w: Weights, activation: str, order: Schedule) -> Tensor:
+    """The output by one kernel."""
+    from .kernels.hopper_forward import gated_mlp  # noqa: PLC0415 - as above
+
+    with on(x_MK.device), recorded("gated_mlp", x_MK, w.gate, w.up, w.down):
+        return gated_mlp(x_MK, w.gate, w.up, w.down, activation, order)
 
 
 def forward_saving(path: str, x_MK: Tensor, w: Weights, activation: str) -> tuple[Tensor, Tensor]:
@@ -138,7 +162,7 @@ def _hidden(path: str, x_MK: Tensor, w: Weights, activation: str, saved: tuple[T
     if path == "fused":
         from .kernels.hopper_forward import gated_forward  # noqa: PLC0415 - as above
     else:
-        from .kernels.gated_forward import gated_forward  # type: ignore[assignment]  # noqa: PLC0415 - as above
+        from .kernels.gated_forward import gated_forward  # noqa: PLC0415 - as above
     with on(x_MK.device), recorded("gated_forward", x_MK, w.gate, w.up, *(saved or ())):
         gated_forward(x_MK, w.gate, w.up, hidden, saved, activation)
     return hidden

@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,6 +212,12 @@ def _rows_aligned(matrix: Tensor) -> bool:
 def is_hopper(device: int) -> bool:
     """Whether a CUDA device has sm_90's wgmma."""
     return torch.version.hip is None and torch.cuda.get_device_properties(device).major == 9  # noqa: PLR2004
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    """How many streaming multiprocessors a CUDA device has: the persistent kernels start one program on each."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def serving(rows: int, *, hopper: bool, training: bool, ready: bool = True) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from foretrace.devices import Device
     from foretrace.fused.paths import Weights
+    from foretrace.fused.schedule import Schedule
     from foretrace.guess.record import Recorder
 
 _HOPPER = "9.0"
@@ -29,7 +30,7 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
         return
     from foretrace.fused import paths, plan  # noqa: PLC0415 - only where somebody uses them
 
-    names = ("forward", "_hidden", "_inner", "glu", "glu_backward")
+    names = ("_few_rows", "in_one_kernel", "_whole", "_hidden", "_inner", "glu", "glu_backward")
     there = _There(device, recorder, {name: getattr(paths, name) for name in names})
     new = {
         plan: {
@@ -80,12 +81,18 @@ class _There:
             return "pointwise"
         return self._path(dy_MK, *down_KN.shape, training=True, biased=False)
 
-    def forward(self, path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
-        if path not in {"rows", "rows_tma"}:
-            y: Tensor = self._original["forward"](path, x_MK, w, activation)
-            return y
+    def _few_rows(self, _path: str, x_MK: Tensor, w: Weights, _activation: str) -> Tensor:
         self._add("gate_up", x_MK, w.gate, w.up)
         self._add("down", x_MK, w.down)
+        return torch.empty_like(x_MK)
+
+    def in_one_kernel(self, x_MK: Tensor, w: Weights) -> Schedule | None:
+        from foretrace.fused.schedule import schedule  # noqa: PLC0415 - as above
+
+        return schedule(x_MK.shape[0], *w.down.shape, self._device.sms)
+
+    def _whole(self, x_MK: Tensor, w: Weights, _activation: str, _order: Schedule) -> Tensor:
+        self._add("gated_mlp", x_MK, w.gate, w.up, w.down)
         return torch.empty_like(x_MK)
 
     def _hidden(

@@ -83,7 +83,7 @@ def liger(
 def fused(
     *, batch: int = 64, seq: int = 128, dim: int = 768, hidden: int = 3072, device: str = "cpu"
 ) -> tuple[nn.Module, tuple[torch.Tensor]]:
-    """The same MLP as foretrace's fused layer: gate, up, activation and product are one kernel.
+    """The same MLP as foretrace's fused layer: one kernel.
 
     Raises:
         MissingDependencyError: There is no GPU to run it: elsewhere the layer is plain PyTorch, which eager shows.

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from foretrace.names.symbol import Symbol
 
 _KERNELS = {
-    "gated_forward": ("gemm", "gated", "gate and up projections, activation and product in one GEMM"),
+    "gated_forward": (
+        "gemm",
+        "gated",
+        "gate and up projections, activation and product in one GEMM, of many rows the down projection too",
+    ),
     "gated_backward": ("gemm", "gated backward", "gradient of the product, activation's backward in the epilogue"),
     "gate_up": ("gemm", "gated", "gate and up projections for few rows, activation and product in the epilogue"),
     "down": ("gemm", None, "down projection for few rows, K split over blocks"),

@@ -32,6 +32,16 @@ def _gated_forward(args: Args) -> Figures:
     return Figures(matmul_flops(m, 2 * n, k), (x, gate, up), (Tensor((m, n), x.dtype), *kept))
 
 
+def _gated_mlp(args: Args) -> Figures:
+    """``(x[M, K], gate[N, K], up[N, K], down[K, N])``: the whole MLP, with h written and read on its way."""
+    x, gate, up, down = (args.tensor(index) for index in range(4))
+    m, n, k = _sizes(x, gate)
+    h = Tensor((m, n), x.dtype)
+    return Figures(
+        matmul_flops(m, 2 * n, k) + matmul_flops(m, k, n), (x, gate, up, h, down), (h, Tensor((m, k), x.dtype))
+    )
+
+
 def _gated_backward(args: Args) -> Figures:
     """``(dy[M, K], down[K, N], gate[M, N], up[M, N])``: writes the gradients of gate and up, and h again."""
     dy, down, gate, up = (args.tensor(index) for index in range(4))
@@ -73,6 +83,7 @@ def _pointwise_backward(args: Args) -> Figures:
 
 OPS: dict[str, Entry] = {
     "foretrace::gated_forward": Entry("gemm", _gated_forward),
+    "foretrace::gated_mlp": Entry("gemm", _gated_mlp),
     "foretrace::gated_backward": Entry("gemm", _gated_backward),
     "foretrace::gate_up": Entry("gemm", _gate_up),
     "foretrace::down": Entry("gemm", _down),

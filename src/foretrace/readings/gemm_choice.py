@@ -59,6 +59,8 @@ _OPERANDS = {
 }
 _SIDE_BY_SIDE = {"foretrace::gated_forward": 2, "foretrace::gate_up": 2}
 """How many right operands of one size an op takes as one."""
+_SEVERAL = frozenset({"foretrace::gated_mlp"})
+"""Ops whose one kernel does products of different shapes: nothing was chosen for any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,9 @@ class Product:
 
 
 def answer(run: Run) -> Answer | None:
-    """The table of products and, where kernels differ, what differs; ``None`` without any GEMM kernel."""
-    products = [_product(run, line) for line in lines(run) if line.identity.op_class == "gemm"]
+    """The table of products and, where kernels differ, what differs; ``None`` without a kernel that does one GEMM."""
+    gemms = [line for line in lines(run) if line.identity.op_class == "gemm" and line.op not in _SEVERAL]
+    products = [_product(run, line) for line in gemms]
     if not products:
         return None
     shown = longest([product.line for product in products])

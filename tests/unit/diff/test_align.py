@@ -161,7 +161,30 @@ def test_a_gated_product_stands_for_its_layer(built: Build, gated: str) -> None:
 
 
 WHOLE = ("mlp::gated", "foretrace_gated_forward", None, 50.0)
+MLP = ("foretrace::gated_mlp", "foretrace_gated_forward", [[256, 64], [128, 64], [128, 64], [64, 128]], 70.0)
+GATED = ("foretrace::gated_forward", "foretrace_gated_forward", [[256, 64], [128, 64], [128, 64]], 50.0)
 Q = ("aten::mm", "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_TNN", [[256, 64], [64, 64]], 12.0)
+PLAIN = (UP, GELU, UP, MUL, DOWN)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "statuses"),
+    [
+        (PLAIN, (MLP,), ["fused"]),
+        ((*PLAIN, *PLAIN), (MLP, MLP), ["fused", "fused"]),
+        ((*PLAIN, ADD, *PLAIN), (MLP, ADD, MLP), ["fused", "same", "fused"]),
+        ((GATED, DOWN), (MLP,), ["fused"]),
+        ((MLP,), PLAIN, ["split"]),
+        ((*PLAIN, Q), (MLP, Q), ["fused", "same"]),
+    ],
+)
+def test_a_gated_kernel_holds_the_down_projection_where_its_flops_do(
+    built: Build, before: tuple[Kernel, ...], after: tuple[Kernel, ...], statuses: list[str]
+) -> None:
+    """What it took in falls short of its FLOPs by just the product right behind."""
+    assert [c.status for c in diff(built(_steps(*before)), built(_steps(*after))).changes] == statuses
+
+
 QKV = ("aten::mm", "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_TNT", [[256, 64], [64, 192]], 30.0)
 
 

@@ -27,6 +27,7 @@ from foretrace.fused.kernels import (
     pointwise,
     rows,
 )
+from foretrace.fused.schedule import GROUP, TILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +84,8 @@ def hopper_jobs() -> Iterator[Job]:
     warps = {"num_warps": 4}
     for activation in ACTIVATIONS:
         for save in (False, True):
-            c = hopper_forward.TRAINING if save else hopper_forward.INFERENCE
-            blocks = [(c.bm, c.bk), (c.bn, c.bk), (c.bn, c.bk)] + [(c.bm // 2, c.bn // 4)] * 3
-            values = [*blocks, 16, 16, 16, save, activation, c.stages, c.group]
+            blocks = [(TILE, hopper_forward.BK)] * 5 + [(TILE // 2, TILE // 4)] * 4
+            values = [*blocks, "counters", *[16] * 7, save, activation, hopper_forward.STAGES, GROUP]
             yield "gated forward", gluon_source(hopper_forward.foretrace_gated_forward, values), warps
         for b in (hopper_backward.SHALLOW, hopper_backward.DEEP):
             blocks = [(b.bm, b.bk), (b.bk, b.bn)] + [(b.bm // 2, b.cols)] * 5

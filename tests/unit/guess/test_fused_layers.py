@@ -26,7 +26,8 @@ def _layer(dtype: torch.dtype = torch.bfloat16, *, bias: bool = False) -> nn.Mod
 @pytest.mark.parametrize(
     ("module", "rows", "on", "expected"),
     [
-        (_layer(), 8192, "h200", GATED),
+        (_layer(), 8192, "h200", ["foretrace::gated_mlp"]),
+        (_layer(), 4096, "h200", GATED),
         (_layer(), 1, "h200", ["foretrace::gate_up", "foretrace::down"]),
         (_layer(torch.float32), 8192, "h200", POINTWISE),
         (_layer(), 8192, "NVIDIA A100 SXM4 80GB", POINTWISE),

@@ -51,16 +51,23 @@ def test_the_gated_mlp_of_this_package() -> None:
     x, weight, hidden, down = [8192, 768], [3072, 768], [8192, 3072], [768, 3072]
     forward = work("foretrace::gated_forward", [x, weight, weight], [BF16] * 3)
     saving = work("foretrace::gated_forward", [x, weight, weight, hidden, hidden], [BF16] * 5)
+    whole = work("foretrace::gated_mlp", [x, weight, weight, down], [BF16] * 4)
     backward = work("foretrace::gated_backward", [x, down, hidden, hidden], [BF16] * 4)
     gate_up = work("foretrace::gate_up", [[1, 768], weight, weight], [BF16] * 3)
     few = work("foretrace::down", [[1, 768], down], [BF16] * 2)
     assert forward is not None
     assert saving is not None
+    assert whole is not None
     assert backward is not None
     assert gate_up is not None
     assert few is not None
     assert (forward.flops, forward.read_bytes, forward.written_bytes) == (77_309_411_328, 22_020_096, 50_331_648)
     assert (saving.flops, saving.written_bytes) == (forward.flops, 3 * 50_331_648)
+    assert (whole.flops, whole.read_bytes, whole.written_bytes) == (
+        3 * 38_654_705_664,
+        forward.read_bytes + 50_331_648 + 4_718_592,
+        50_331_648 + 12_582_912,
+    )
     assert (backward.flops, backward.read_bytes, backward.written_bytes) == (
         38_654_705_664,
         12_582_912 + 4_718_592 + 2 * 50_331_648,

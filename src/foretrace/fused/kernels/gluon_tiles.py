@@ -4,7 +4,7 @@
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -149,9 +149,3 @@ def describe(
     element = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
     layout = gl.NVMMASharedLayout.get_default_for([rows, cols], element)
     return Descriptor(Address(address, dtype), [height, width], [stride, 1], [rows, cols], layout)
-
-
-@cache
-def multiprocessors(device: int) -> int:
-    """How many streaming multiprocessors a CUDA device has: the persistent kernels start one program on each."""
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)

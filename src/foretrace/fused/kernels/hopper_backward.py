@@ -3,7 +3,8 @@
 Shape legend: M rows, K dim, N hidden. One warp streams dY and Wd through a ring of stages, another fetches the saved
 gate and up, and two consumer warpgroups own half of the tile's rows each. As in the forward, the epilogue runs one
 tile late, a slice of columns a step, while the tensor cores work on the next tile; until then dH waits in registers,
-rounded and packed in pairs. dG and dU may be written over gate and up: each element is read before it is written.
+rounded and packed in pairs. Two more warps store what each warpgroup computed. dG and dU may be written over gate and
+up: each element is read before it is written.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, FBT003, PLR0917, RUF005 - Triton types arguments, goes by place, has no star
@@ -22,13 +23,13 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from ..plan import multiprocessors  # noqa: TID252 - in the Hub package it has another parent
 from .device_activation import act_and_slope
 from .gluon_tiles import (
     SLICES,
     descriptor,
     halves,
     issue,
-    multiprocessors,
     pack,
     products,
     settle,
@@ -147,10 +148,10 @@ def _compute(
 
 @gluon.jit
 def _finish(
-    packed, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty, row, col, number,
-    SUB: gl.constexpr, HALF: gl.constexpr, ACTIVATION: gl.constexpr, BN: gl.constexpr,
+    packed, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, out_full, out_empty, number, side,
+    SUB: gl.constexpr, HALF: gl.constexpr, ACTIVATION: gl.constexpr,
 ):  # fmt: skip
-    """One slice of a tile: its gate and up in, its gradients and h out through the buffers of the slice before."""
+    """One slice of a tile, once gate and up are there: its gradients and h to the storing warp."""
     COLS: gl.constexpr = g_bufs.shape[2]
     slot = 2 * HALF + number % 2
     g_buf = g_bufs.index(slot)
@@ -158,30 +159,28 @@ def _finish(
     dg_buf = dg_bufs.index(HALF)
     du_buf = du_bufs.index(HALF)
     h_buf = h_bufs.index(HALF)
-    side, start = _place(number, BN, COLS)
     first, second = halves(packed)
     mbarrier.wait(gu_full.index(slot), number // 2 & 1)
-    tma.store_wait(0)
+    mbarrier.wait(out_empty.index(HALF), (number & 1) ^ 1)
     if packed.shape[1] == COLS:
-        _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
-        _compute(second, side, COLS // 2, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+        left, right = halves(first)
+        _compute(left, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+        _compute(right, side, COLS // 4, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+        left, right = halves(second)
+        _compute(left, side, COLS // 2, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
+        _compute(right, side, COLS // 4 * 3, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
     elif SUB == 0:
         _compute(first, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
     else:
         _compute(second, side, 0, g_buf, u_buf, dg_buf, du_buf, h_buf, ACTIVATION)
     fence_async_shared()
-    at = [row, col + start]
-    tma.async_copy_shared_to_global(dg_desc, at, dg_buf)
-    tma.async_copy_shared_to_global(du_desc, at, du_buf)
-    tma.async_copy_shared_to_global(h_desc, at, h_buf)
-    # every thread has read its share: what it computed has been written
-    mbarrier.arrive(gu_empty.index(slot))
+    mbarrier.arrive(out_full.index(HALF))
 
 
 @gluon.jit
 def _consume(
-    dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full, empty, gu_full, gu_empty,
-    m, n, steps, HALF: gl.constexpr, ACTIVATION: gl.constexpr, GROUP: gl.constexpr,
+    dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full, empty, gu_full, out_full, out_empty,
+    tiles, steps, HALF: gl.constexpr, ACTIVATION: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = dy_bufs.shape[0]
     BM: gl.constexpr = dy_bufs.shape[1]
@@ -190,16 +189,11 @@ def _consume(
     PARTS: gl.constexpr = BN // g_bufs.shape[2]
     SUBS: gl.constexpr = PARTS // (2 * SLICES)
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BN, 16])
-    tiles_m = gl.cdiv(m, BM)
-    tiles_n = gl.cdiv(n, BN)
     acc = gl.zeros([ROWS, BN], gl.float32, layout)
     left, right = halves(acc)
-    p0, p1, p2, p3 = slices(pack(left, right, h_desc.dtype))
-    # before the first tile there is none to finish: its stores lie below the last row, where TMA drops them
-    row = tiles_m * BM
-    col = 0
+    p0, p1, p2, p3 = slices(pack(left, right, h_bufs.dtype))
     step = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
+    for _ in range(tiles):
         i = 0
         for word in range(SLICES):
             for side in range(2):
@@ -211,25 +205,71 @@ def _consume(
                     acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step, i, at, HALF, False)
                     acc = issue(dy_bufs, w_bufs, full, acc, step, i > 0, HALF, False)
                     acc = settle(acc, empty, step, i > 0, STAGES)
-                    _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
-                            row, col, number, sub, HALF, ACTIVATION, BN)  # fmt: skip
+                    _finish(p0, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, out_full, out_empty,
+                            number, side, sub, HALF, ACTIVATION)  # fmt: skip
                     acc, step, i = products(dy_bufs, w_bufs, full, empty, acc, step + 1, i + 1, stop, HALF, False)
             p0, p1, p2 = p1, p2, p3
-        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
-        row = tile_m * BM + HALF * ROWS
-        col = tile_n * BN
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES))
         left, right = halves(acc)
-        p0, p1, p2, p3 = slices(pack(left, right, h_desc.dtype))
+        p0, p1, p2, p3 = slices(pack(left, right, h_bufs.dtype))
     for word in range(SLICES):
         for side in range(2):
             for sub in gl.static_range(SUBS):
                 number = (2 * word + side) * SUBS + sub
-                _finish(p0, dg_desc, du_desc, h_desc, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, gu_empty,
-                        row, col, number, sub, HALF, ACTIVATION, BN)  # fmt: skip
+                _finish(p0, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, gu_full, out_full, out_empty,
+                        number, side, sub, HALF, ACTIVATION)  # fmt: skip
         p0, p1, p2 = p1, p2, p3
-    tma.store_wait(0)
+
+
+@gluon.jit
+def _store_tile(
+    dg_desc, du_desc, h_desc, dg_bufs, du_bufs, h_bufs, gu_empty, out_full, out_empty, row, col,
+    HALF: gl.constexpr, BN: gl.constexpr,
+):  # fmt: skip
+    COLS: gl.constexpr = h_desc.block_type.shape[1]
+    for number in range(BN // COLS):
+        mbarrier.wait(out_full.index(HALF), number & 1)
+        # every thread has read its share of gate and up: what it computed has been written
+        mbarrier.arrive(gu_empty.index(2 * HALF + number % 2))
+        _, first = _place(number, BN, COLS)
+        at = [row, col + first]
+        tma.async_copy_shared_to_global(dg_desc, at, dg_bufs.index(HALF))
+        tma.async_copy_shared_to_global(du_desc, at, du_bufs.index(HALF))
+        tma.async_copy_shared_to_global(h_desc, at, h_bufs.index(HALF))
+        tma.store_wait(0)
+        mbarrier.arrive(out_empty.index(HALF))
+
+
+@gluon.jit
+def _store(
+    dg_desc, du_desc, h_desc, dg_bufs, du_bufs, h_bufs, gu_empty, out_full, out_empty, m, n,
+    HALF: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr, GROUP: gl.constexpr,
+):  # fmt: skip
+    tiles_m = gl.cdiv(m, BM)
+    tiles_n = gl.cdiv(n, BN)
+    # before the first tile there was none to finish: it lies below the last row, where TMA drops stores
+    _store_tile(
+        dg_desc, du_desc, h_desc, dg_bufs, du_bufs, h_bufs, gu_empty, out_full, out_empty, tiles_m * BM, 0, HALF, BN
+    )
+    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
+        row = tile_m * BM + HALF * (BM // 2)
+        _store_tile(
+            dg_desc,
+            du_desc,
+            h_desc,
+            dg_bufs,
+            du_bufs,
+            h_bufs,
+            gu_empty,
+            out_full,
+            out_empty,
+            row,
+            tile_n * BN,
+            HALF,
+            BN,
+        )
 
 
 @gluon.jit(do_not_specialize=["m"])
@@ -252,24 +292,34 @@ def foretrace_gated_backward(  # noqa: D103 - see the module
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     gu_full = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
     gu_empty = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
+    out_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    out_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
+    for i in gl.static_range(2):
+        mbarrier.init(out_full.index(i), count=1)
+        mbarrier.init(out_empty.index(i), count=1)
     for i in gl.static_range(4):
         mbarrier.init(gu_full.index(i), count=1)
         mbarrier.init(gu_empty.index(i), count=1)
     fence_async_shared()
+    tiles = gl.cdiv(gl.cdiv(m, BM) * gl.cdiv(n, BN) - gl.program_id(0), gl.num_programs(0))
     gl.warp_specialize(
         [
-            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full,
-                        empty, gu_full, gu_empty, m, n, steps, 0, ACTIVATION, GROUP)),
-            (_consume, (dg_desc, du_desc, h_desc, dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full,
-                        empty, gu_full, gu_empty, m, n, steps, 1, ACTIVATION, GROUP)),
+            (_consume, (dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full, empty, gu_full,
+                        out_full, out_empty, tiles, steps, 0, ACTIVATION)),
+            (_consume, (dy_bufs, w_bufs, g_bufs, u_bufs, dg_bufs, du_bufs, h_bufs, full, empty, gu_full,
+                        out_full, out_empty, tiles, steps, 1, ACTIVATION)),
             (_stream, (dy_desc, down_desc, dy_bufs, w_bufs, full, empty, m, n, steps, GROUP)),
             (_fetch, (g_desc, u_desc, g_bufs, u_bufs, gu_full, gu_empty, m, n, BM, BN, GROUP)),
+            (_store, (dg_desc, du_desc, h_desc, dg_bufs, du_bufs, h_bufs, gu_empty, out_full, out_empty, m, n,
+                      0, BM, BN, GROUP)),
+            (_store, (dg_desc, du_desc, h_desc, dg_bufs, du_bufs, h_bufs, gu_empty, out_full, out_empty, m, n,
+                      1, BM, BN, GROUP)),
         ],
-        [4, 1, 1],
-        [232, 40, 40],
+        [4, 1, 1, 1, 1],
+        [232, 40, 40, 40, 40],
     )  # fmt: skip
 
 

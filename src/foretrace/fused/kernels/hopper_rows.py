@@ -26,9 +26,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from ..recorded import recorded  # noqa: TID252 - in the Hub package it has another parent
+from ..plan import multiprocessors  # noqa: TID252 - in the Hub package it has another parent
+from ..recorded import recorded  # noqa: TID252 - as above
 from .device_activation import act
-from .gluon_tiles import describe, descriptor, multiprocessors
+from .gluon_tiles import describe, descriptor
 from .launch import cdiv, launch
 
 if TYPE_CHECKING:
@@ -224,8 +225,11 @@ def _consume_down(
         gl.thread_barrier()
         if gl.atomic_add(counters_ptr + tile, 1, sem="acq_rel") == SPLIT - 1:
             total = gl.zeros([BN, BM], gl.float32, out)
-            for other in range(SPLIT):
-                total += gl.load(parts_ptr + other * m * n + offs, mask, other=0.0, cache_modifier=".cg")
+            for first in range(0, SPLIT, 2):
+                for other in gl.static_range(2):  # two loads under way at a time
+                    part_ptr = parts_ptr + (first + other) * m * n
+                    there = mask & (first + other < SPLIT)
+                    total += gl.load(part_ptr + offs, there, other=0.0, cache_modifier=".cg")
             gl.store(out_ptr + offs, total.to(out_ptr.dtype.element_ty), mask)
 
 
