@@ -172,7 +172,7 @@ def _of_generation(plan: Plan, device: Device | None) -> tuple[str, ...]:
     """What else the device's generation puts beside a GEMM, which is no kernel and part of no guess."""
     if device is None or device.vendor != "NVIDIA" or device.compute_capability is None:
         return ()
-    if not any(kernel.op_class == "gemm" for kernel in plan.kernels):
+    if not any(kernel.op_class == "gemm" and (kernel.op or "").startswith("aten::") for kernel in plan.kernels):
         return ()
     if float(device.compute_capability) >= _CLUSTERS:
         return ("cuBLAS launches by cuLaunchKernelEx here and clears a few bytes before some GEMMs: expect memsets",)

@@ -41,6 +41,14 @@ def test_the_path_of_the_named_device(module: nn.Module, rows: int, on: str, exp
     assert _ops(module, x, on=on) == expected
 
 
+def test_no_word_of_cublas_where_it_does_nothing() -> None:
+    """The one kernel of a whole MLP clears nothing first; cuBLAS's down projection may."""
+    made = [foretrace.guess(_layer(), torch.empty(rows, 768, dtype=torch.bfloat16), on="h200") for rows in (8192, 4096)]
+    whole, halved = (guess.notes for guess in made)
+    assert not any("cuBLAS" in note for note in whole)
+    assert any("cuBLAS" in note for note in halved)
+
+
 class Step(nn.Module):
     """A layer's forward and backward."""
 
