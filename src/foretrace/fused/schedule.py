@@ -14,10 +14,10 @@ TILE = 128
 GROUP = 16
 """Gated tiles are numbered so many rows of tiles at a time, column by column: neighbours share weights in L2."""
 # tiles of the down projection go row by row: what runs at once covers as many rows, and the weight is read once for
-# them. At 4096 features it is 8 of 132 programs, and one kernel takes 1 to 3 % less than two; at 8192, 4 and 3 % more.
+# them. At 4096 features 132 programs cover 8, and one kernel takes 2 to 7 % less than two; at 8192, 4 and 3 % more.
 _FEWEST_ROWS_AT_ONCE = 8
-# where a tile of the down projection is shorter, programs wait for h: with 0.25 and 3,072 rows of 4096 features twice as
-# long as they work, by counting turns; from 2 on it is 3 % at worst, and 3 % less than two kernels on average
+# where a tile of the down projection is shorter, programs wait for h. By counting turns, 3,072 rows of 4096 × 1024 take
+# twice as long as two kernels; from hidden = 2 dim on it is 3 % more at worst, and 3 % less on average
 _SHORTEST_DOWN = 2
 
 
