@@ -5,7 +5,7 @@
 # [tool.uv.sources]
 # foretrace = { path = "..", editable = true }
 # ///
-"""The same GeGLU MLP with its layers fused: guess one kernel where eager takes five, then look.
+"""The same GeGLU MLP with its layers fused, one kernel on an H200 where eager takes five: swap, profile, read.
 
 uv run 04_fused_mlp.py --batch 64 --seq 128 --dim 768 --hidden 3072
 """

@@ -31,7 +31,7 @@ def fuse(
     check: bool = False,
     measure: bool = False,
     grad: bool = False,
-    traces: Annotated[Path, Parameter(name="--out")] = Path("traces"),
+    traces: Annotated[Path, Parameter(name="--out")] = Path("traces/fuse"),
     out: Output = STDOUT,
 ) -> int:
     """Say which modules the fused layers can replace, whether results agree, and what that buys.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace.units import significant
 
@@ -51,13 +51,15 @@ def _dtype(rows: Sequence[Row]) -> str | None:
 def _shapes(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[str]:
     """No product of one side has the size of one of the other, alone or with its neighbours of the same depth.
 
-    The second half keeps a split or merged projection (gate and up in one GEMM) comparable.
+    The second half keeps a split or merged projection (gate and up in one GEMM) comparable. A kernel that holds several
+    products has no size of its own: there all FLOPs together tell.
     """
     one, other = _products(rows), _products(other_rows)
     if one and other:
         depths, other_depths = _by_depth(one), _by_depth(other)
         alike = bool(one & other) or any(other_depths.get(depth) == total for depth, total in depths.items())
-        if not alike:
+        holds_several = any(row.products for row in (*rows, *other_rows))
+        if not alike and not (holds_several and _total(one) == _total(other)):
             yield f"other shapes: {_flops(one)} a step in matrix products before, {_flops(other)} after"
         return
     largest, other_largest = (max(_sizes(side), default=None) for side in (rows, other_rows))
@@ -82,9 +84,12 @@ def _by_depth(products: Counter[tuple[int, int]]) -> dict[int, int]:
     return dict(totals)
 
 
+def _total(products: Counter[tuple[int, int]]) -> int:
+    return sum(flops * count for (_, flops), count in products.items())
+
+
 def _flops(products: Counter[tuple[int, int]]) -> str:
-    total: Any = sum(flops * count for (_, flops), count in products.items())
-    return f"{significant(total / 1e9)} GFLOP"
+    return f"{significant(_total(products) / 1e9)} GFLOP"
 
 
 def _sizes(rows: Iterable[Row]) -> Iterator[int]:

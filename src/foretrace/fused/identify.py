@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import reference
@@ -82,7 +83,7 @@ def _obstacle_in(name: str, child: nn.Module) -> str | None:
         if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
             return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
         return None
-    if type(child.weight) not in (nn.Parameter, Tensor):
+    if type(child.weight) not in (nn.Parameter, Tensor, FakeTensor):
         return f"`{name}` keeps its weight as {type(child.weight).__name__}, which the kernels cannot read"
     return f"`{name}` is parametrized" if hasattr(child, "parametrizations") else None
 
@@ -112,7 +113,8 @@ def roles_of(module: nn.Module) -> Roles | str:
     if reason is not None:
         return reason
     try:
-        with torch.device("cpu"):
+        # a guess has fake weights, and a trial brings its own
+        with unset_fake_temporarily(), torch.device("cpu"):
             return _try(module)
     except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
         return f"it could not be tried on the CPU ({type(error).__name__}: {error})"

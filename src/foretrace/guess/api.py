@@ -152,6 +152,8 @@ def _assembled(
     plan: Plan, name: str, device: Device | None, on: str | None, variant: Variant, batch: int | None
 ) -> Guess:
     host = cost.host_ns(len(plan.kernels), len(plan.views), plan.graphs)
+    # the fused layers launch other kernels for other rows
+    scales = not any((kernel.op or "").startswith("foretrace::") for kernel in plan.kernels)
     return Guess(
         kernels=plan.kernels,
         target=name,
@@ -162,7 +164,7 @@ def _assembled(
         launches_nothing=tuple(dict.fromkeys(plan.views)),
         regime=cost.regime(plan.loads, device, host),
         batch=batch,
-        flips_at=cost.flips_at(plan.loads, device, host, batch),
+        flips_at=cost.flips_at(plan.loads, device, host, batch) if scales else None,
         torch=str(torch.__version__),
         notes=(*plan.notes, *_of_generation(plan, device)),
     )

@@ -18,7 +18,7 @@ _KERNELS = {
     "gated_forward": (
         "gemm",
         "gated",
-        "gate and up projections, activation and product in one GEMM, of many rows the down projection too",
+        "gate and up projections, activation and product in one GEMM; with many rows the down projection too",
     ),
     "gated_backward": ("gemm", "gated backward", "gradient of the product, activation's backward in the epilogue"),
     "gate_up": ("gemm", "gated", "gate and up projections for few rows, activation and product in the epilogue"),

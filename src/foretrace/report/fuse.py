@@ -188,7 +188,7 @@ class Measured:
             text = f"Without the profiler a step takes {duration(before)} → {duration(after)} {what}"
             if abs(change) <= noise:
                 return f"{text}: no difference beyond the {percent(noise, 1)} by which it varies from turn to turn."
-            return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)})."
+            return f"{text} ({'+' if change > 0 else '−'}{percent(abs(change), 1)} turn by turn)."
         return "A step was not timed without the profiler."
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from foretrace.diff import diff
 
 if TYPE_CHECKING:
@@ -77,6 +79,16 @@ def test_two_projections_in_one_product_stay_comparable(built: Build) -> None:
     before = [[*_gemm(256, FAST)[0], *_gemm(256, FAST)[0]]] * 5
     found = diff(built(before), built(_gemm(256, FAST, columns=256)))
     assert found.why_not == ()
+
+
+@pytest.mark.parametrize(("rows", "reasons"), [(256, 0), (128, 1)])
+def test_a_kernel_that_holds_a_whole_mlp_has_no_size_of_its_own(built: Build, rows: int, reasons: int) -> None:
+    """Three products became one kernel: the same FLOPs in all are the same shapes, and half of them are not."""
+    up, down = ("aten::mm", "up", [[256, 64], [64, 128]], FAST), ("aten::mm", "down", [[256, 128], [128, 64]], FAST)
+    shapes = [[rows, 64], [128, 64], [128, 64], [64, 128]]
+    whole = ("foretrace::gated_mlp", "foretrace_gated_forward", shapes, FAST)
+    for pair in (([[up, up, down]] * 5, [[whole]] * 5), ([[whole]] * 5, [[up, up, down]] * 5)):
+        assert len(diff(*(built(steps) for steps in pair)).why_not) == reasons
 
 
 def test_another_size_of_pointwise_work(built: Build) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,7 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402 - after the skip
 
 import foretrace  # noqa: E402 - as above
-from foretrace.fused import GeGLUMLP, SwiGLUMLP, geglu, paths, plan  # noqa: E402 - imports torch
+from foretrace.fused import GeGLUMLP, SwiGLUMLP, geglu, paths, plan, replace  # noqa: E402 - imports torch
+from foretrace.guess.api import guess_built  # noqa: E402 - as above
 
 GATED = ["foretrace::gated_forward", "aten::mm"]
 POINTWISE = ["aten::mm", "aten::mm", "foretrace::pointwise", "aten::mm"]
@@ -47,6 +50,32 @@ def test_no_word_of_cublas_where_it_does_nothing() -> None:
     whole, halved = (guess.notes for guess in made)
     assert not any("cuBLAS" in note for note in whole)
     assert any("cuBLAS" in note for note in halved)
+
+
+class Stranger(nn.Module):
+    """A gated MLP that knows nothing of this package."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w1, self.w3 = (nn.Linear(768, 3072, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(3072, 768, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[rows, 768]``."""
+        y: Tensor = self.w2(nn.functional.silu(self.w1(x)) * self.w3(x))
+        return y
+
+
+def test_a_factory_may_replace() -> None:
+    """On fake weights a module is tried with weights of the trial's own, and the guess is of what replaced it."""
+
+    def build() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any]]:
+        model = nn.Sequential(Stranger()).to(torch.bfloat16)
+        return replace(model).model, (torch.empty(8192, 768, dtype=torch.bfloat16),), {}
+
+    made = guess_built(build, on="h200")
+    assert [kernel.op for kernel in made.kernels] == ["foretrace::gated_mlp"]
+    assert made.flips_at is None  # fewer rows are other kernels
 
 
 class Step(nn.Module):
