@@ -261,6 +261,18 @@ def test_one_kernel(shape: tuple[int, int, int], dtype: torch.dtype, activation:
 
 
 @needs_hopper
+@pytest.mark.filterwarnings("ignore")
+def test_one_kernel_in_compiled_graphs() -> None:
+    """Compiled into CUDA graphs, whose pool may hold nothing between calls: the same bits, call after call."""
+    layer = GatedMLP(768, 3072, activation="silu", device="cuda", dtype=torch.bfloat16)
+    graphed = torch.compile(layer, mode="reduce-overhead", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(8192, 768, device="cuda", dtype=torch.bfloat16)
+            assert torch.equal(graphed(x), layer(x))
+
+
+@needs_hopper
 @pytest.mark.parametrize("captured", [False, True], ids=["calls", "graphs"])
 def test_one_kernel_on_two_streams(captured: bool) -> None:  # noqa: FBT001 - a parameter
     """Two streams with data of their own, as calls or as graphs of one capture stream: none counts for the other."""

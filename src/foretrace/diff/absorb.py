@@ -128,22 +128,31 @@ def by_flops(place: Place) -> Place:
     back = {j: i for i, j in place.pairs.items()}
     for j, holder in enumerate(place.after):
         mine = (*place.into_after.get(j, ()), *([back[j]] if j in back else []))
-        if not holder.products or not mine:
+        if not holder.holds_several or not mine:
             continue
         free, at = set(place.unmatched()[0]), max(mine) + 1
         more: list[int] = []
         while at in free and place.before[at].work.op_class == "gemm":
             more.append(at)
             at += 1
-            done = [_flops(place.before[i]) for i in (*mine, *more) if place.before[i].is_matrix]
-            if None not in done and sum(filter(None, done)) == _flops(holder):
+            if _do_as_much([place.before[i] for i in (*mine, *more)], holder):
+                while at in free and place.before[at].identity.helper_of:
+                    more.append(at)
+                    at += 1
                 place = place.absorbing({j: (*place.into_after.get(j, ()), *more)}, inferred=True)
                 break
     return place
 
 
-def _flops(row: Row) -> float | None:
-    return None if row.work.flops is None else row.work.flops * row.count
+def _do_as_much(rows: Sequence[Row], holder: Row) -> bool:
+    """Whether the products among ``rows`` have the FLOPs of ``holder``; of a gated one without shapes two thirds."""
+    matrix = [row for row in rows if row.is_matrix and not row.identity.helper_of]
+    known = sum(row.work.flops * row.count for row in matrix if row.work.flops is not None)
+    unknown = [row for row in matrix if row.work.flops is None]
+    whole = (holder.work.flops or 0) * holder.count
+    if len(unknown) == 1 and unknown[0].products > 1:
+        return known * 3 == whole
+    return not unknown and known == whole
 
 
 def _runs(place: Place, wanted: float) -> Iterator[tuple[int, ...]]:

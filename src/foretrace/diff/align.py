@@ -106,7 +106,8 @@ def _matches(place: Place) -> tuple[Match, ...]:
     found: dict[int, Match] = {}
     for i, j in place.pairs.items():
         joined, split = place.into_after.get(j, ()), place.into_before.get(i, ())
-        found[j] = Match(tuple(sorted((i, *joined))), tuple(sorted((j, *split))))
+        inferred = i in place.inferred[0] or j in place.inferred[1]
+        found[j] = Match(tuple(sorted((i, *joined))), tuple(sorted((j, *split))), inferred)
     for j, members in place.into_after.items():
         found.setdefault(j, Match(tuple(sorted(members)), (j,), j in place.inferred[1]))
     for i, members in place.into_before.items():

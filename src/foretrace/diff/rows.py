@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foretrace import stats
-from foretrace.ops import launches_nothing, short_dtype, work
+from foretrace.ops import SEVERAL_PRODUCTS, launches_nothing, short_dtype, work
 from foretrace.readings.costs import MATRIX, cost
 from foretrace.readings.groups import MOST_ALIGNED, aligned, groups, keyed, periods
 from foretrace.readings.pointers import pointers
@@ -81,6 +81,11 @@ class Row:
     def products(self) -> int:
         """How many matrix kernels it stands for, with the pointwise ones between; 0 where it is only itself."""
         return _PRODUCTS.get(self.identity.epilogue or "", 0)
+
+    @property
+    def holds_several(self) -> bool:
+        """Whether its one kernel does products of different shapes."""
+        return self.op in SEVERAL_PRODUCTS
 
     @property
     def median_ns(self) -> float:

@@ -43,7 +43,7 @@ def mlp_forward(
     path = plan.path_for(x, weights, training=save)
     if save:
         return paths.forward_saving(path, x, weights, activation)
-    return paths.forward(path, x, weights, activation), x.new_empty(0)
+    return paths.forward(path, x, weights, activation, compiled=True), x.new_empty(0)
 
 
 @torch.library.custom_op(add_op_namespace_prefix("mlp_backward"), mutates_args=())

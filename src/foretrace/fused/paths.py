@@ -106,13 +106,13 @@ def glu_backward(dout: Tensor, gate: Tensor, up: Tensor, activation: str) -> tup
     return dgate, dup
 
 
-def forward(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
-    """The output ``[M, K]`` by ``path``, keeping nothing for a backward."""
+def forward(path: str, x_MK: Tensor, w: Weights, activation: str, *, compiled: bool = False) -> Tensor:
+    """The output ``[M, K]`` by ``path``, keeping nothing for a backward; ``compiled`` where a compiler may call."""
     if path in ("rows", "rows_tma"):
         return _few_rows(path, x_MK, w, activation)
     order = in_one_kernel(x_MK, w) if path == "fused" else None
     if order is not None:
-        return _whole(x_MK, w, activation, order)
+        return _whole(x_MK, w, activation, order, compiled=compiled)
     return F.linear(_hidden(path, x_MK, w, activation, None), w.down, w.down_bias)
 
 
@@ -127,16 +127,25 @@ def _few_rows(path: str, x_MK: Tensor, w: Weights, activation: str) -> Tensor:
 
 
 def in_one_kernel(x_MK: Tensor, w: Weights) -> Schedule | None:
-    """How one kernel would share out a whole ``fused`` forward that keeps nothing; nothing where it takes two."""
+    """How one kernel would share out a whole ``fused`` forward that keeps nothing; nothing where it takes two.
+
+    It needs every multiprocessor at once, and would wait for communication that perhaps waits for it.
+    """
+    if w.down.shape != (x_MK.shape[1], w.gate.shape[0]) or _communicates():
+        return None
     return schedule(x_MK.shape[0], *w.down.shape, multiprocessors(x_MK.device.index))
 
 
-def _whole(x_MK: Tensor, w: Weights, activation: str, order: Schedule) -> Tensor:
-    """The output by one kernel."""
+def _communicates() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _whole(x_MK: Tensor, w: Weights, activation: str, order: Schedule, *, compiled: bool) -> Tensor:
+    """The output by one kernel; a compiler wants no memory kept between calls."""
     from .kernels.hopper_forward import gated_mlp  # noqa: PLC0415 - as above
 
     with on(x_MK.device), recorded("gated_mlp", x_MK, w.gate, w.up, w.down):
-        return gated_mlp(x_MK, w.gate, w.up, w.down, activation, order)
+        return gated_mlp(x_MK, w.gate, w.up, w.down, activation, order, keep_counters=not compiled)
 
 
 def forward_saving(path: str, x_MK: Tensor, w: Weights, activation: str) -> tuple[Tensor, Tensor]:

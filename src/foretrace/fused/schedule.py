@@ -14,7 +14,8 @@ TILE = 128
 GROUP = 16
 """Gated tiles are numbered so many rows of tiles at a time, column by column: neighbours share weights in L2."""
 # tiles of the down projection go row by row: what runs at once covers as many rows, and the weight is read once for
-# them. At 4096 features 132 programs cover 8, and one kernel takes 2 to 7 % less than two; at 8192, 4 and 3 % more.
+# them. At 4096 features 132 programs cover 8, and one kernel takes 2 to 7 % less than two; at 8192 they cover 4, and
+# 2,048 rows take 3 % more.
 _FEWEST_ROWS_AT_ONCE = 8
 # where a tile of the down projection is shorter, programs wait for h. By counting turns, 3,072 rows of 4096 × 1024 take
 # twice as long as two kernels; from hidden = 2 dim on it is 3 % more at worst, and 3 % less on average
@@ -59,4 +60,6 @@ def schedule(rows: int, dim: int, hidden: int, programs: int) -> Schedule | None
     rounds = -(-(gated * dim - (programs - longer) * hidden) // (programs * dim))
     first = (longer - 1) // columns_down
     needed = min((first // GROUP + 1) * GROUP, blocks) * columns
-    return Schedule(programs, longer, rounds) if needed <= (rounds - 1) * programs else None
+    # the last one of theirs is in the last round or, where that has none left for them, in the one before
+    earliest_last = min((rounds - 1) * programs, gated - programs)
+    return Schedule(programs, longer, rounds) if needed <= earliest_last else None

@@ -89,9 +89,11 @@ class _There:
     def in_one_kernel(self, x_MK: Tensor, w: Weights) -> Schedule | None:
         from foretrace.fused.schedule import schedule  # noqa: PLC0415 - as above
 
+        if w.down.shape != (x_MK.shape[1], w.gate.shape[0]):
+            return None
         return schedule(x_MK.shape[0], *w.down.shape, self._device.sms)
 
-    def _whole(self, x_MK: Tensor, w: Weights, _activation: str, _order: Schedule) -> Tensor:
+    def _whole(self, x_MK: Tensor, w: Weights, _activation: str, _order: Schedule, **_: object) -> Tensor:
         self._add("gated_mlp", x_MK, w.gate, w.up, w.down)
         return torch.empty_like(x_MK)
 

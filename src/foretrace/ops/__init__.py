@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from foretrace.ops.dtypes import dtype_bytes, short_dtype
+from foretrace.ops.fused import SEVERAL_PRODUCTS
 from foretrace.ops.table import is_composite, launches_nothing, short_name, work
 from foretrace.ops.work import Work
 
-__all__ = ["Work", "dtype_bytes", "is_composite", "launches_nothing", "short_dtype", "short_name", "work"]
+__all__ = [
+    "SEVERAL_PRODUCTS",
+    "Work",
+    "dtype_bytes",
+    "is_composite",
+    "launches_nothing",
+    "short_dtype",
+    "short_name",
+    "work",
+]

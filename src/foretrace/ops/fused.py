@@ -81,6 +81,9 @@ def _pointwise_backward(args: Args) -> Figures:
     return Figures(4 * gate.elements, (dout, gate, up), written)
 
 
+SEVERAL_PRODUCTS = frozenset({"foretrace::gated_mlp"})
+"""Ops whose one kernel does products of different shapes."""
+
 OPS: dict[str, Entry] = {
     "foretrace::gated_forward": Entry("gemm", _gated_forward),
     "foretrace::gated_mlp": Entry("gemm", _gated_mlp),

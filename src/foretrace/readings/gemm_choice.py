@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from foretrace.names.explain import gemm_tile_MN
+from foretrace.ops import SEVERAL_PRODUCTS
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.costs import costs
 from foretrace.readings.helpers import helpers
@@ -59,8 +60,6 @@ _OPERANDS = {
 }
 _SIDE_BY_SIDE = {"foretrace::gated_forward": 2, "foretrace::gate_up": 2}
 """How many right operands of one size an op takes as one."""
-_SEVERAL = frozenset({"foretrace::gated_mlp"})
-"""Ops whose one kernel does products of different shapes: nothing was chosen for any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class Product:
 
 def answer(run: Run) -> Answer | None:
     """The table of products and, where kernels differ, what differs; ``None`` without a kernel that does one GEMM."""
-    gemms = [line for line in lines(run) if line.identity.op_class == "gemm" and line.op not in _SEVERAL]
+    gemms = [line for line in lines(run) if line.identity.op_class == "gemm" and line.op not in SEVERAL_PRODUCTS]
     products = [_product(run, line) for line in gemms]
     if not products:
         return None

@@ -164,6 +164,11 @@ WHOLE = ("mlp::gated", "foretrace_gated_forward", None, 50.0)
 MLP = ("foretrace::gated_mlp", "foretrace_gated_forward", [[256, 64], [128, 64], [128, 64], [64, 128]], 70.0)
 GATED = ("foretrace::gated_forward", "foretrace_gated_forward", [[256, 64], [128, 64], [128, 64]], 50.0)
 Q = ("aten::mm", "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_TNN", [[256, 64], [64, 64]], 12.0)
+QUACK = ("quack::gated", "kernel_cutlass_kernel_quackgemm_actGemmGatedSm90_object_at__TiledMMA_0", None, 50.0)
+SPLIT_DOWN = ("aten::mm", "nvjet_sm90_tst_64x64_64x16_2x1_v_bz_splitK_TNT", [[256, 128], [128, 64]], 25.0)
+HELPER = ("aten::mm", "void cublasLt::splitKreduce_kernel<32, 16, int, float>(cublasSplitKParams<float>)", None, 2.0)
+MORE_GATED = ("foretrace::gated_forward", "foretrace_gated_forward", [[384, 64], [128, 64], [128, 64]], 75.0)
+MORE_DOWN = (*DOWN[:2], [[384, 128], [128, 64]], 37.0)
 PLAIN = (UP, GELU, UP, MUL, DOWN)
 
 
@@ -174,6 +179,9 @@ PLAIN = (UP, GELU, UP, MUL, DOWN)
         ((*PLAIN, *PLAIN), (MLP, MLP), ["fused", "fused"]),
         ((*PLAIN, ADD, *PLAIN), (MLP, ADD, MLP), ["fused", "same", "fused"]),
         ((GATED, DOWN), (MLP,), ["fused"]),
+        ((QUACK, DOWN), (MLP,), ["fused"]),
+        ((GATED, SPLIT_DOWN, HELPER), (MLP,), ["fused"]),
+        ((GATED, DOWN), (MORE_GATED, MORE_DOWN), ["same", "same"]),
         ((MLP,), PLAIN, ["split"]),
         ((*PLAIN, Q), (MLP, Q), ["fused", "same"]),
     ],

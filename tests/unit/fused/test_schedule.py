@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from foretrace.fused import paths
 from foretrace.fused.schedule import GROUP, TILE, Schedule, schedule
 
 H200 = 132
@@ -44,28 +46,27 @@ def _run(order: Schedule, blocks: int, columns: int, columns_down: int) -> bool:
         counted.update(_block(tile, blocks, columns) for tile in mine[:-1])
         if program >= order.longer:
             counted[_block(mine[-1], blocks, columns)] += 1
-    while waiting:
-        still = []
+    moved = True
+    while moved:
+        moved = False
         for program, mine, down in waiting:
             while down and counted[down[0] // columns_down] == columns:
+                moved = True
                 down.pop(0)
                 if program < order.longer and mine:
                     counted[_block(mine[-1], blocks, columns)] += 1
                     mine.clear()
-            if down:
-                still.append((program, mine, down))
-        if len(still) == len(waiting) and all(a[2] == b[2] for a, b in zip(still, waiting, strict=True)):
-            return False
-        waiting = still
-    return True
+    return not any(down for _, _, down in waiting)
 
 
 @given(
-    rows=st.integers(1, 40_000),
+    rows=st.one_of(st.integers(1, 6_000), st.integers(1, 40_000)),
     dim=st.integers(1, 16).map(lambda k: 256 * k),
     hidden=st.integers(16, 160).map(lambda n: 128 * n),
-    programs=st.integers(40, 160),
+    programs=st.integers(24, 160),
 )
+@example(rows=2176, dim=3840, hidden=15360, programs=132)  # where the last round has nothing left for some programs
+@example(rows=4096, dim=2048, hidden=4096, programs=132)
 def test_every_tile_once_and_nobody_stalls(rows: int, dim: int, hidden: int, programs: int) -> None:
     """Whatever the sizes, where there is a schedule."""
     order = schedule(rows, dim, hidden, programs)
@@ -107,3 +108,18 @@ def test_the_shares_at_the_articles_shape() -> None:
     assert order == Schedule(H200, longer=60, rounds=10)
     lengths = {len(_gated(order, 1536, p)) + 4 * len(_down(order, 192, p)) for p in range(H200)}
     assert lengths == {17, 18}
+
+
+def test_which_calls_take_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where the output is of another width, or another hidden size comes back, or processes communicate."""
+    monkeypatch.setattr(paths, "multiprocessors", lambda _device: H200)
+    x, gate, down = torch.empty(8192, 768), torch.empty(3072, 768), torch.empty(768, 3072)
+    weights = paths.Weights(gate, gate, down)
+    assert paths.in_one_kernel(x, weights) is not None
+    for other in (torch.empty(1024, 3072), torch.empty(768, 1536)):
+        assert paths.in_one_kernel(x, weights._replace(down=other)) is None
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        assert paths.in_one_kernel(x, weights) is None
+    finally:
+        torch.distributed.destroy_process_group()

@@ -19,6 +19,7 @@ loader waits until all have been counted. Programs wait for each other, so all m
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -312,15 +313,20 @@ _counts: dict[tuple[int, int], Tensor] = {}
 _FEWEST_BLOCKS = 1024  # 131,072 rows before counters are allocated again
 
 
-def _counters(x_MK: Tensor, blocks: int) -> Tensor:
+@cache
+def _no_counters(device: int) -> Tensor:
+    return torch.empty(0, dtype=torch.int32, device=f"cuda:{device}")
+
+
+def _counters(x_MK: Tensor, *, keep: bool) -> Tensor:
     """Two zeroed counters for each block of rows: a launch leaves them as it found them, so a stream needs one set.
 
-    A CUDA graph takes its own, zeroed at each replay, as it may run beside anything.
+    A CUDA graph takes its own, zeroed at each replay, as it may run beside anything; so does who may not ``keep`` any.
     """
-    size = 2 * max(blocks, _FEWEST_BLOCKS)
-    if torch.cuda.is_current_stream_capturing():
+    blocks, device = cdiv(x_MK.shape[0], TILE), x_MK.device.index
+    if not keep or torch.cuda.is_current_stream_capturing():
         return x_MK.new_zeros(2 * blocks, dtype=torch.int32)
-    device = x_MK.device.index
+    size = 2 * max(blocks, _FEWEST_BLOCKS)
     key = (device, torch._C._cuda_getCurrentRawStream(device))  # noqa: SLF001 - the public one takes 2 µs
     counts = _counts.get(key)
     if counts is None or counts.numel() < size:
@@ -342,14 +348,23 @@ def gated_forward(
     does. Every row starts on 16 bytes, columns are adjacent, nothing is empty.
     """
     tiles = cdiv(x_MK.shape[0], TILE) * cdiv(h_MN.shape[1], TILE)
-    programs = min(multiprocessors(x_MK.device.index), tiles)
+    device = x_MK.device.index
+    programs = min(multiprocessors(device), tiles)
     order = Schedule(programs, 0, cdiv(tiles, programs))
     # the weights of a down projection that does not run are those of any tensor, and so is y
-    _launch(x_MK, gate_weight_NK, up_weight_NK, gate_weight_NK, h_MN, saved, h_MN, 0, activation, order)
+    none = _no_counters(device)
+    _launch(x_MK, gate_weight_NK, up_weight_NK, gate_weight_NK, h_MN, saved, h_MN, none, 0, activation, order)
 
 
 def gated_mlp(
-    x_MK: Tensor, gate_weight_NK: Tensor, up_weight_NK: Tensor, down_weight_KN: Tensor, activation: str, order: Schedule
+    x_MK: Tensor,
+    gate_weight_NK: Tensor,
+    up_weight_NK: Tensor,
+    down_weight_KN: Tensor,
+    activation: str,
+    order: Schedule,
+    *,
+    keep_counters: bool = True,
 ) -> Tensor:
     """The whole MLP in one kernel: ``y`` ``[M, K]``, with every tensor as ``gated_forward`` wants it.
 
@@ -360,17 +375,18 @@ def gated_mlp(
         down_weight_KN: The down projection's.
         activation: One of ``ACTIVATIONS``.
         order: What ``schedule`` says of these sizes and this device.
+        keep_counters: Whether the launch's counters may stay allocated for the next.
     """
     (m, k), n = x_MK.shape, gate_weight_NK.shape[0]
     h_MN, y_MK = x_MK.new_empty(m, n), x_MK.new_empty(m, k)
-    tiles_d = k // (2 * TILE)
-    _launch(x_MK, gate_weight_NK, up_weight_NK, down_weight_KN, h_MN, None, y_MK, tiles_d, activation, order)
+    counts, tiles_d = _counters(x_MK, keep=keep_counters), k // (2 * TILE)
+    _launch(x_MK, gate_weight_NK, up_weight_NK, down_weight_KN, h_MN, None, y_MK, counts, tiles_d, activation, order)
     return y_MK
 
 
 def _launch(
     x_MK: Tensor, gate_weight_NK: Tensor, up_weight_NK: Tensor, down_weight_KN: Tensor, h_MN: Tensor,
-    saved: tuple[Tensor, Tensor] | None, y_MK: Tensor, tiles_d: int, activation: str, order: Schedule,
+    saved: tuple[Tensor, Tensor] | None, y_MK: Tensor, counts: Tensor, tiles_d: int, activation: str, order: Schedule,
 ) -> None:  # fmt: skip
     (m, k), n = x_MK.shape, h_MN.shape[1]
     g, u = saved or (h_MN, h_MN)
@@ -379,10 +395,9 @@ def _launch(
     args = (
         *(descriptor(t, TILE, BK) for t in (x_MK, gate_weight_NK, up_weight_NK, h_MN, down_weight_KN)),
         *(descriptor(t, TILE // 2, TILE // SLICES.value) for t in (h_MN, g, u, y_MK)),
-        _counters(x_MK, cdiv(m, TILE) if tiles_d else 0),
-        m, cdiv(n, TILE), tiles_d, steps, steps_down, order.longer, order.rounds,
+        counts, m, cdiv(n, TILE), tiles_d, steps, steps_down, order.longer, order.rounds,
         saved is not None, activation, STAGES, GROUP,
     )  # fmt: skip
-    # one binary for all sizes: programs that wait for each other must run at once, and those that do not may
-    key = (x_MK.dtype, saved is not None, activation)
-    launch(foretrace_gated_forward, key, order.programs, args, num_warps=4, launch_cooperative_grid=saved is None)
+    # one binary for all sizes; programs that wait for each other must run at once
+    key, options = (x_MK.dtype, saved is not None, activation), {"launch_cooperative_grid": saved is None}
+    launch(foretrace_gated_forward, key, order.programs, args, cooperative=tiles_d > 0, num_warps=4, **options)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-_ready: dict[Hashable, Callable[[int, tuple[Any, ...]], object]] = {}
+    _Again = Callable[[int, tuple[Any, ...], bool | None], object]
+
+_ready: dict[Hashable, _Again] = {}
 _initialized: Callable[[], bool] = torch.cuda.is_initialized
 
 
@@ -63,7 +65,9 @@ for _thread in _preparing:
     _thread.start()
 
 
-def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **options: Any) -> None:
+def launch(
+    kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], *, cooperative: bool | None = None, **options: Any
+) -> None:
     """Run ``kernel`` on the current device: compiled for ``key`` at most once, by Triton's own way.
 
     Args:
@@ -72,12 +76,14 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
             ``kind`` of each integer that is specialized, alignment of each pointer.
         grid: Programs, on grid x.
         args: Every argument in order, constexpr ones too; a TMA descriptor keeps in ``encoded`` what it is encoded to.
+        cooperative: Whether it starts only when all programs fit at once; what it is compiled for unless given, and
+            where Triton launches it, as it does the first time.
         options: ``num_warps`` and other compile options, fixed for a ``key``.
     """
     full_key = (id(kernel), key, torch._C._cuda_getDevice() if _initialized() else -1)  # noqa: SLF001 - as in paths.on
     again = _ready.get(full_key)
     if again is not None:
-        again(grid, args)
+        again(grid, args, cooperative)
         return
     for thread in _preparing:
         thread.join()
@@ -86,11 +92,11 @@ def launch(kernel: Any, key: Hashable, grid: int, args: tuple[Any, ...], **optio
         _ready[full_key] = _direct(compiled, args) or _by_triton(compiled)
 
 
-def _by_triton(compiled: Any) -> Callable[[int, tuple[Any, ...]], object]:
-    return lambda grid, args: compiled[grid, 1, 1](*args)
+def _by_triton(compiled: Any) -> _Again:
+    return lambda grid, args, _cooperative: compiled[grid, 1, 1](*args)
 
 
-def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[Any, ...]], object] | None:
+def _direct(compiled: Any, first_args: tuple[Any, ...]) -> _Again | None:
     """Straight to the C function that Triton generated for the kernel; nothing where Triton has none like 3.6's."""
     if not triton.__version__.startswith("3.6."):
         return None
@@ -108,13 +114,14 @@ def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[
         if not isinstance(entry, BuiltinFunctionType) or run.global_scratch_size or run.profile_scratch_size:
             return None
         stream_of, device = driver.active.get_current_stream, driver.active.get_current_device()
-        options = (run.launch_cooperative_grid, run.launch_pdl, None, None, packed, None, None, None)
+        as_compiled, options = run.launch_cooperative_grid, (run.launch_pdl, None, None, packed, None, None, None)
         by_triton, hooks = _by_triton(compiled), knobs.runtime
 
-        def again(grid: int, args: tuple[Any, ...]) -> None:
+        def again(grid: int, args: tuple[Any, ...], cooperative: bool | None) -> None:  # noqa: FBT001 - at every launch
             if _listens(hooks.launch_enter_hook) or _listens(hooks.launch_exit_hook):
-                by_triton(grid, args)
+                by_triton(grid, args, cooperative)
                 return
+            at_once = as_compiled if cooperative is None else cooperative
             flat: list[Any] = []
             done = 0
             for i, meta in described:
@@ -124,7 +131,7 @@ def _direct(compiled: Any, first_args: tuple[Any, ...]) -> Callable[[int, tuple[
                     descriptor.encoded = make_tensordesc_arg(descriptor, meta)
                 flat += descriptor.encoded
                 done = i + 1
-            entry(grid, 1, 1, stream_of(device), function, *options, *flat, *args[done:])
+            entry(grid, 1, 1, stream_of(device), function, at_once, *options, *flat, *args[done:])
 
         return again
     return None

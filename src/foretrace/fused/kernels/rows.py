@@ -151,15 +151,17 @@ def forward(
         x_MK, gate_weight_NK, up_weight_NK, h, counters, m, hidden, dim, *strides[:3], tiles,
         activation, bm, gate_up.bn, gate_up.bk, dependent,
     )  # fmt: skip
-    options = {"num_warps": gate_up.warps, "num_stages": gate_up.stages}
+    grid = cdiv(hidden, gate_up.bn)
     with recorded("gate_up", x_MK, gate_weight_NK, up_weight_NK):
-        launch(foretrace_gate_up, (*key, activation), cdiv(hidden, gate_up.bn), args, **options)
+        launch(
+            foretrace_gate_up, (*key, activation), grid, args, num_warps=gate_up.warps, num_stages=gate_up.stages
+        )  # fmt: skip
     down_args = (
         h, down_weight_KN, out, parts, counters, m, dim, hidden, strides[3], k_share,
         split, bm, down.bn, down.bk, dependent,
     )  # fmt: skip
     chain = {"launch_pdl": True} if dependent else {}
-    options = {"num_warps": down.warps, "num_stages": down.stages}
+    grid = tiles * split
     with recorded("down", x_MK, down_weight_KN):
-        launch(foretrace_down, key, tiles * split, down_args, **options, **chain)
+        launch(foretrace_down, key, grid, down_args, num_warps=down.warps, num_stages=down.stages, **chain)
     return out
