@@ -33,6 +33,7 @@ SHARED = (
     "recorded.py",
     "reference.py",
     "schedule.py",
+    "weights.py",
     "kernels/*.py",
     "tuning/__init__.py",
     "tuning/table.py",

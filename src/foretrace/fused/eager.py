@@ -12,7 +12,8 @@ from torch.autograd import Function
 
 from . import ops, paths, plan
 from .gradients import give, keep
-from .paths import Gradients, Needs, Weights
+from .paths import Gradients, Needs
+from .weights import Weights
 
 
 def apply(function: type[Function], *args: Any) -> Any:
@@ -46,7 +47,7 @@ class GatedMlp(Function):
 
     @staticmethod
     def forward(ctx: Any, x_MK: Tensor, activation: str, *weights: Tensor | None) -> Tensor:
-        """``weights`` as in ``paths.Weights``."""
+        """``weights`` as in ``Weights``."""
         w = Weights(*weights)  # type: ignore[arg-type] # the first three are there
         path = plan.path_for(x_MK, w, training=True)
         y, gate_up = paths.forward_saving(path, x_MK, w, activation)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from . import eager, ops, paths, plan, reference
 from .activation import canonical, gelu_name
-from .paths import Weights
+from .weights import Weights
 
 _Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .paths import Gradients, Needs, Weights
+    from .paths import Gradients, Needs
+    from .weights import Weights
 
 
 def keep(needs: Needs, x: Tensor, w: Weights, gate_up: Tensor) -> tuple[Tensor | None, ...]:

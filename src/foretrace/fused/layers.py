@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from . import plan
 from .activation import canonical, gelu_name
 from .functional import gated_mlp
-from .paths import Weights
+from .weights import Weights
 
 
 class GatedMLP(nn.Module):

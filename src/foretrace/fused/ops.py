@@ -15,7 +15,8 @@ from torch import Tensor
 from . import paths, plan
 from ._ops import add_op_namespace_prefix
 from .gradients import give, keep
-from .paths import Gradients, Needs, Weights
+from .paths import Gradients, Needs
+from .weights import Weights
 
 TWICE = "the fused gated MLP is differentiable once: use foretrace.fused.reference for a double backward"
 

@@ -9,7 +9,7 @@ one dtype throughout; ``plan`` knows which shapes each can serve.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,21 +19,13 @@ from .plan import multiprocessors
 from .recorded import recorded
 from .schedule import Schedule, schedule
 
+if TYPE_CHECKING:
+    from .weights import Weights
+
 if torch.version.cuda is not None or torch.version.hip is not None:
     # Triton takes 0.3 s to import: here rather than in the first call
     with suppress(ImportError):
         from .kernels import hopper_backward, hopper_forward, pointwise  # noqa: F401 - imported for the calls below
-
-
-class Weights(NamedTuple):
-    """``gate`` and ``up`` ``[N, K]``, ``down`` ``[K, N]``, and their biases where the layer has them."""
-
-    gate: Tensor
-    up: Tensor
-    down: Tensor
-    gate_bias: Tensor | None = None
-    up_bias: Tensor | None = None
-    down_bias: Tensor | None = None
 
 
 class Needs(NamedTuple):

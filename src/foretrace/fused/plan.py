@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .paths import Weights
+    from .weights import Weights
 
 
 def _triton_version() -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from .functional import gated_mlp
 from .identify import Roles, looks_gated, random_weights, roles_of
 from .layers import GatedMLP
-from .paths import Weights
 from .plan import Choice, explain_weights
+from .weights import Weights
 
 
 class AdoptedMLP(nn.Module):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from foretrace.devices import Device
-    from foretrace.fused.paths import Weights
     from foretrace.fused.schedule import Schedule
+    from foretrace.fused.weights import Weights
     from foretrace.guess.record import Recorder
 
 _HOPPER = "9.0"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from foretrace.fused import paths
 from foretrace.fused.schedule import GROUP, TILE, Schedule, schedule
+from foretrace.fused.weights import Weights
 
 H200 = 132
 
@@ -114,7 +115,7 @@ def test_which_calls_take_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not where the output is of another width, or another hidden size comes back, or processes communicate."""
     monkeypatch.setattr(paths, "multiprocessors", lambda _device: H200)
     x, gate, down = torch.empty(8192, 768), torch.empty(3072, 768), torch.empty(768, 3072)
-    weights = paths.Weights(gate, gate, down)
+    weights = Weights(gate, gate, down)
     assert paths.in_one_kernel(x, weights) is not None
     for other in (torch.empty(1024, 3072), torch.empty(768, 1536)):
         assert paths.in_one_kernel(x, weights._replace(down=other)) is None
