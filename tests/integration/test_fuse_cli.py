@@ -87,6 +87,29 @@ def test_the_path_is_the_one_that_a_layer_would_take(capsys: CaptureFixture[str]
     assert record["modules"][0]["calls"] == [{"rows": 6, "path": "pointwise", "why": "Triton's interpreter"}]
 
 
+@pytest.mark.parametrize(("device", "path"), [("h200", "fused"), ("NVIDIA A100 SXM4 80GB", "pointwise")])
+def test_a_device_that_is_not_here(device: str, path: str, capsys: CaptureFixture[str]) -> None:
+    """Its measured times decide, whatever Triton is here; everything is built and called on fake tensors."""
+    code = main(["fuse", f"{TARGETS}:large", "--on", device, "--format", "json"])
+    record = json.loads(capsys.readouterr().out)
+    assert (code, record["is_here"]) == (0, False)
+    assert record["sentence"].endswith(f"they take the `{path}` path on {record['device']}.")
+    [call] = record["modules"][0]["calls"]
+    assert (call["rows"], call["path"]) == (8192, path)
+    assert ("measured at 8192 × 768 × 3072 (forward)" in call["why"]) == (path == "fused")
+    assert main(["fuse", f"{TARGETS}:large", "--on", device]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"on {record['device']} · ")
+    assert f"ask again where {record['device']} is" in shown
+
+
+@pytest.mark.parametrize("flag", ["--check", "--measure"])
+def test_only_what_is_here_can_be_checked_or_measured(flag: str, capsys: CaptureFixture[str]) -> None:
+    """An error, and what to leave out."""
+    code, _, said = _fuse(capsys, "plain", flag, "--on", "h200")
+    assert (code, said.count("leave out `--on`")) == (2, 1)
+
+
 def test_a_swap_that_agrees_holds(capsys: CaptureFixture[str]) -> None:
     """On the CPU a bf16 Llama gives the same bits; eager's own error stands beside, and decides the tolerance."""
     code, record, said = _fuse(capsys, "llama", "--check")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from foretrace import devices
 from foretrace.cli.output import STDOUT, Output
 from foretrace.cli.progress import working
 from foretrace.diff import diff
@@ -31,6 +32,7 @@ def fuse(
     check: bool = False,
     measure: bool = False,
     grad: bool = False,
+    on: str | None = None,
     traces: Annotated[Path, Parameter(name="--out")] = Path("traces/fuse"),
     out: Output = STDOUT,
 ) -> int:
@@ -48,10 +50,15 @@ def fuse(
         measure: Profile the original and the swapped model, and say what changed.
         grad: Take the paths of a training step: autograd records the forward that is checked and measured. The backward
             is neither run nor compared.
+        on: Ask for the paths on this device, which need not be here: a name in `foretrace devices`, or a TOML file.
         traces: Folder for the traces of `--measure`.
         out: How and where to show it.
     """
     out.check()
+    there = None if on is None else devices.resolve(on)
+    if there is not None and (check or measure):
+        what = "`--check` runs on" if check else "`--measure` times"
+        raise InputError(f"{what} the device that is here", hint="leave out `--on`")
     from foretrace.capture import claim_files  # noqa: PLC0415 - imports torch
     from foretrace.cli import swap, swap_check  # noqa: PLC0415 - as above
 
@@ -60,10 +67,12 @@ def fuse(
         claim_files(found.name, ("eager", _AFTER), traces, force=out.force)  # before the work, not after it
     with working() as progress:
         progress("looking for gated MLPs", 0, 0)
-        workload = swap.build(found)
-        modules = swap.gated_mlps(workload, training=grad)
+        with swap.staged(there):
+            workload = swap.build(found)
+            modules = swap.gated_mlps(workload, training=grad, on=there)
         already = swap.already_fused(workload)
-        record = Fuse(target, arguments, swap.device_name(workload), modules, grad=grad, already=already)
+        name = swap.device_name(workload) if there is None else there.name
+        record = Fuse(target, arguments, name, modules, grad=grad, already=already, is_here=there is None)
         checked = measured = None
         if check and record.replaceable:
             progress("checking", 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ from foretrace.fused.swap import AdoptedMLP, weights_of
 from foretrace.report.fuse import Call, Module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from foretrace.devices import Device
     from foretrace.fused.identify import Roles
+    from foretrace.fused.weights import Weights
 
 SEED = 0
+_HOPPER = "9.0"
 
 
 def find_target(text: str, arguments: Sequence[str]) -> Target:
@@ -41,6 +45,19 @@ def build(target: Target) -> Workload:
     """A workload of ``target``, always from the same seed."""
     torch.manual_seed(SEED)
     return target.build()
+
+
+@contextmanager
+def staged(on: Device | None) -> Iterator[None]:
+    """Inside, everything is built and called on fake tensors if the device to ask about need not be here."""
+    if on is None:
+        yield
+        return
+    from foretrace.guess.looks import Numbers  # noqa: PLC0415 - only for a question
+    from foretrace.guess.stage import OnCpu, stage  # noqa: PLC0415 - as above
+
+    with stage(), OnCpu(), Numbers(0):
+        yield
 
 
 def device_name(workload: Workload) -> str | None:
@@ -125,12 +142,13 @@ def already_fused(workload: Workload) -> int:
     return sum(isinstance(module, GatedMLP | AdoptedMLP) for module in owner(workload).modules())
 
 
-def gated_mlps(workload: Workload, *, training: bool = False) -> tuple[Module, ...]:
+def gated_mlps(workload: Workload, *, training: bool = False, on: Device | None = None) -> tuple[Module, ...]:
     """Every gated MLP that ``workload`` could call, and the paths that its rows would take.
 
     Args:
         workload: Called once, unless nothing in it can be replaced.
         training: Whether a backward will follow.
+        on: The device to ask about, which need not be here, while ``staged``; the workload's own unless given.
 
     Raises:
         InputError: It calls a function, or its call fails.
@@ -138,8 +156,9 @@ def gated_mlps(workload: Workload, *, training: bool = False) -> tuple[Module, .
     model = owner(workload)
     found = fused.find(model)
     served = [name for name, roles in found.items() if not isinstance(roles, str)]
-    rows = _rows(workload, {name: model.get_submodule(name) for name in served}) if served else {}
-    return tuple(_module(name, model.get_submodule(name), roles, rows, training) for name, roles in found.items())
+    call = partial(results, workload.call, workload) if on is None else partial(_on_fakes, workload)
+    rows = _rows(call, {name: model.get_submodule(name) for name in served}) if served else {}
+    return tuple(_module(name, model.get_submodule(name), roles, rows, training, on) for name, roles in found.items())
 
 
 def _module(
@@ -148,32 +167,50 @@ def _module(
     roles: Roles | str,
     rows: Mapping[str, Mapping[int, None]],
     training: bool,  # noqa: FBT001 - said by its caller
+    on: Device | None,
 ) -> Module:
     was = type(module).__name__
     if isinstance(roles, str):
         return Module(name, was, refused=roles)
     weights = weights_of(module, roles)
     hidden, dim = weights.gate.shape
-    choices = [(count, plan.explain_weights(count, weights, training=training)) for count in rows[name]]
+    choices = [(count, _choice(count, weights, on, training=training)) for count in rows[name]]
     calls = tuple(Call(count, choice.path, choice.why) for count, choice in choices)
     return Module(name, was, roles.activation, dim, hidden, calls=calls)
 
 
-def _rows(workload: Workload, modules: Mapping[str, torch.nn.Module]) -> dict[str, dict[int, None]]:
-    """How many rows each module is called with, each number once, in the order of the calls."""
+def _choice(rows: int, weights: Weights, on: Device | None, *, training: bool) -> plan.Choice:
+    if on is None:
+        return plan.explain_weights(rows, weights, training=training)
+    if on.vendor != "NVIDIA":
+        return plan.Choice("pointwise", f"no times are known for {on.name}: `foretrace tune` measures them")
+    hidden, dim = weights.gate.shape
+    biased, hopper = any(bias is not None for bias in weights[3:]), on.compute_capability == _HOPPER
+    dtype = weights.gate.dtype
+    return plan.explain_on(on.name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=biased)
+
+
+def _rows(call: Callable[[], object], modules: Mapping[str, torch.nn.Module]) -> dict[str, dict[int, None]]:
+    """How many rows each module is called with by ``call``, each number once, in the order of the calls."""
     seen: dict[str, dict[int, None]] = {name: {} for name in modules}
 
     def look(name: str, x: torch.Tensor) -> None:
         seen[name][x.shape[:-1].numel()] = None
 
-    watch(workload, modules, look)
+    watch(call, modules, look)
     return seen
 
 
+def _on_fakes(workload: Workload) -> None:
+    """Call a staged workload; its arguments cannot be copied, and nobody calls it again."""
+    with _told("the target's call"), torch.no_grad():
+        workload.call(*workload.args, **workload.kwargs)
+
+
 def watch(
-    workload: Workload, modules: Mapping[str, torch.nn.Module], look: Callable[[str, torch.Tensor], None]
+    call: Callable[[], object], modules: Mapping[str, torch.nn.Module], look: Callable[[str, torch.Tensor], None]
 ) -> None:
-    """Call ``workload`` once and show what each of ``modules`` is called with."""
+    """Call once and show what each of ``modules`` is called with."""
 
     def before(name: str, _module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         x = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)), None)
@@ -182,7 +219,7 @@ def watch(
 
     hooks = [m.register_forward_pre_hook(partial(before, name), with_kwargs=True) for name, m in modules.items()]
     try:
-        results(workload.call, workload)
+        call()
     finally:
         for hook in hooks:
             hook.remove()
@@ -193,10 +230,16 @@ def results(
 ) -> tuple[torch.Tensor, ...]:
     """The floating-point results, in fp32 on the CPU; arguments that a call changes, such as caches, are copied."""
     torch.manual_seed(seed)
+    with _told(who), torch.no_grad():
+        args, kwargs = copy.deepcopy((workload.args, dict(workload.kwargs)))
+        return numerics.results(call, args, kwargs)
+
+
+@contextmanager
+def _told(who: str) -> Iterator[None]:
+    """Whatever a user's code raises becomes an error that says who failed."""
     try:
-        with torch.no_grad():
-            args, kwargs = copy.deepcopy((workload.args, dict(workload.kwargs)))
-            return numerics.results(call, args, kwargs)
+        yield
     except ForetraceError:
         raise
     except (Exception, SystemExit) as error:

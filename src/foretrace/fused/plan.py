@@ -143,17 +143,26 @@ def explain(
         return Choice("plain", _TOO_OLD)
     index = torch.cuda.current_device() if device is None else device
     name, hopper = torch.cuda.get_device_properties(index).name, is_hopper(index)
-    return explain_on(name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=bias)
+    return _explain(name, rows, dim, hidden, hopper, training, dtype, bias, TRITON)
 
 
 def explain_on(
     device_name: str, rows: int, dim: int, hidden: int, *, hopper: bool, training: bool, dtype: torch.dtype, bias: bool
 ) -> Choice:
-    """``explain`` for a device that need not be here, a dtype that kernels serve, and new enough a Triton."""
+    """``explain`` for a device that need not be here, with new enough a Triton there."""
+    if dtype not in KERNEL_DTYPES:
+        return Choice("plain", f"no kernel serves {dtype}")
+    return _explain(device_name, rows, dim, hidden, hopper, training, dtype, bias, HOPPER_TRITON)
+
+
+def _explain(
+    device_name: str, rows: int, dim: int, hidden: int, hopper: bool, training: bool, dtype: torch.dtype, bias: bool,  # noqa: FBT001 - said by its callers
+    triton: tuple[int, ...],
+) -> Choice:  # fmt: skip
     sixteen = dtype != torch.float32
     ready = sixteen and dim % 8 == 0 and hidden % 8 == 0
     return choose_on(device_name, bucket(rows), dim, hidden, hopper=hopper, training=training, sixteen=sixteen,
-                     biased=bias, adjacent=True, ready=ready)  # fmt: skip
+                     biased=bias, adjacent=True, ready=ready, triton=triton)  # fmt: skip
 
 
 def explain_weights(rows: int, weights: Weights, *, training: bool) -> Choice:
@@ -220,11 +229,13 @@ def multiprocessors(device: int) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-def serving(rows: int, *, hopper: bool, training: bool, ready: bool = True) -> tuple[str, ...]:
+def serving(
+    rows: int, *, hopper: bool, training: bool, ready: bool = True, triton: tuple[int, ...] = TRITON
+) -> tuple[str, ...]:
     """The paths that can serve 16-bit rows without biases on a CUDA device; arguments as in ``choose_on``."""
     few = rows <= MAX_ROWS and not training
     able = ["pointwise", *(["rows"] if few else [])]
-    if hopper and ready and TRITON >= HOPPER_TRITON:
+    if hopper and ready and triton >= HOPPER_TRITON:
         able.append("rows_tma" if few else "fused")
     elif not few and not hopper:
         able.append("portable")
@@ -244,7 +255,7 @@ def choose(
 
 def choose_on(
     device_name: str, rows: int, dim: int, hidden: int, *, hopper: bool, training: bool, sixteen: bool, biased: bool,
-    adjacent: bool, ready: bool,
+    adjacent: bool, ready: bool, triton: tuple[int, ...] = TRITON,
 ) -> Choice:  # fmt: skip
     """The path for a shape on a device that need not be here.
 
@@ -259,6 +270,7 @@ def choose_on(
         biased: Whether any projection has a bias.
         adjacent: Whether the columns of every weight lie side by side.
         ready: Whether they do, and every matrix's rows start on 16 bytes.
+        triton: The Triton that is installed there.
     """
     if not rows:
         return Choice("pointwise", "no rows: nothing is launched")
@@ -268,8 +280,8 @@ def choose_on(
         return Choice("pointwise", "biases ride in cuBLAS's epilogue")
     if not adjacent:
         return Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
-    able = serving(rows, hopper=hopper, training=training, ready=ready)
-    if ready and hopper and TRITON < HOPPER_TRITON and able == ("pointwise",):
+    able = serving(rows, hopper=hopper, training=training, ready=ready, triton=triton)
+    if ready and hopper and triton < HOPPER_TRITON and able == ("pointwise",):
         return Choice("pointwise", f"the kernels for {device_name} need Triton 3.6 or newer")
     return _fastest(device_name, "training" if training else "forward", (rows, dim, hidden), able)
 

@@ -34,7 +34,6 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
     there = _There(device, recorder, {name: getattr(paths, name) for name in names})
     new = {
         plan: {
-            "TRITON": plan.HOPPER_TRITON,
             "runs_kernels": lambda tensors: any({t.dtype for t in tensors} == {dtype} for dtype in plan.KERNEL_DTYPES),
             "unwatched": lambda _tensors: True,
             "path_for": there.path_for,

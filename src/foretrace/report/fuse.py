@@ -205,6 +205,7 @@ class Fuse:
         measured: What it buys, where that was asked for.
         grad: Whether the paths are those of a training step.
         already: How many of the target's modules are fused layers as it is.
+        is_here: Whether ``device`` is this machine's; otherwise it was only asked about.
     """
 
     target: str
@@ -215,6 +216,7 @@ class Fuse:
     measured: Measured | None = None
     grad: bool = False
     already: int = 0
+    is_here: bool = True
 
     @property
     def replaceable(self) -> tuple[Module, ...]:
@@ -252,9 +254,10 @@ class Fuse:
             return "these arguments call none of them"
         if self.is_plain:
             where = "the kernels need a CUDA GPU" if self.device is None else "no kernel serves them as they are"
-            return f"here they run plain PyTorch: {where}"
+            return f"{'here' if self.is_here else 'there'} they run plain PyTorch: {where}"
         named = " and ".join(f"`{path}`" for path in paths)
-        return f"with these arguments they take the {named} path{'s' if len(paths) > 1 else ''}"
+        there = "" if self.is_here else f" on {self.device}"
+        return f"with these arguments they take the {named} path{'s' if len(paths) > 1 else ''}{there}"
 
     def to_json(self) -> Mapping[str, Any]:
         """The record as JSON."""
@@ -276,12 +279,14 @@ class Fuse:
                 "after": measured.after,
                 "diff": measured.diff,
             },
+            "is_here": self.is_here,
         }
 
 
 def fuse_document(found: Fuse) -> Document:
     """What a person is shown."""
-    blocks: list[Block] = [Headline(f"{found.device or 'CPU'} · {found.target}"), Sentence(found.sentence)]
+    where = f"{'' if found.is_here else 'on '}{found.device or 'CPU'}"
+    blocks: list[Block] = [Headline(f"{where} · {found.target}"), Sentence(found.sentence)]
     if found.modules:
         blocks.append(_modules(found.modules))
     if found.check is not None:
@@ -368,11 +373,15 @@ def _next(found: Fuse) -> list[Item]:
     command = f"foretrace fuse {found.target}"
     arguments = f"{' --grad' * found.grad}{f' -- {shlex.join(found.arguments)}' if found.arguments else ''}"
     items = [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
-    if found.device is None:
-        items.insert(0, Item("ask again where a CUDA GPU is", f"{command} --check --measure{arguments}"))
-    elif found.check is None:
+    if found.device is None or not found.is_here:
+        where = found.device or "a CUDA GPU"
+        items.insert(0, Item(f"ask again where {where} is", f"{command} --check --measure{arguments}"))
+        if found.device is None:
+            items.insert(0, Item("ask about a GPU that is not here", f"{command} --on h200{arguments}"))
+        return items
+    if found.check is None:
         items.append(Item("see that results agree", f"{command} --check{arguments}"))
-    if found.measured is None and found.device is not None:
+    if found.measured is None:
         items.append(Item("measure what it buys", f"{command} --measure{arguments}"))
     if found.measured is not None:
         sides = (found.measured.diff.before, found.measured.diff.after)

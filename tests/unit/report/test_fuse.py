@@ -203,7 +203,8 @@ def test_what_to_do_next_repeats_the_arguments() -> None:
 def test_the_json_says_unknown_as_null() -> None:
     """The promised keys; what was not asked for is null, and whether the check held stands beside its figures."""
     record = Fuse("m.py:f", (), None, (_refused("a"),)).to_json()
-    assert list(record) == ["schema", "sentence", "target", "arguments", "device", "modules", "check", "measured"]
+    keys = ["schema", "sentence", "target", "arguments", "device", "modules", "check", "measured", "is_here"]
+    assert list(record) == keys
     assert (record["schema"], record["check"], record["measured"]) == ("foretrace.fuse/1", None, None)
     checked = Fuse("m.py:f", (), None, (), Check("fp64", _against(Error(1, 1)))).to_json()["check"]
     assert (checked["held"], checked["reference"], checked["layers"]) == (False, "fp64", ())
