@@ -125,3 +125,25 @@ def infinite() -> tuple[nn.Module, tuple[Tensor]]:
 def large() -> tuple[nn.Module, tuple[Tensor, ...]]:
     """A gated MLP of an article's sizes in bf16, with 8,192 rows: seconds of work on a CPU."""
     return LlamaMLP(768, 3072).to(torch.bfloat16), (torch.empty(64, 128, 768, dtype=torch.bfloat16),)
+
+
+def mixed() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The same with its down projection in fp32, under autocast."""
+    mlp, (x,) = large()
+    assert isinstance(mlp, LlamaMLP)
+    mlp.down_proj.float()
+    return Autocast(mlp), (x,)
+
+
+class Autocast(nn.Module):
+    """Calls a module under autocast to bf16."""
+
+    def __init__(self, mlp: nn.Module) -> None:
+        super().__init__()
+        self.mlp = mlp
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the module's."""
+        with torch.autocast("cpu", torch.bfloat16):
+            out: Tensor = self.mlp(x)
+        return out

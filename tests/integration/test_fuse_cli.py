@@ -103,6 +103,21 @@ def test_a_device_that_is_not_here(device: str, path: str, capsys: CaptureFixtur
     assert f"ask again where {record['device']} is" in shown
 
 
+def test_a_device_of_ones_own(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    """A file without a maker is taken at its word."""
+    spec = tmp_path / "mine.toml"
+    spec.write_text('name = "NVIDIA H200"\ncompute_capability = "9.0"\n', encoding="utf-8")
+    _, record, _ = _fuse(capsys, "large", "--on", str(spec))
+    assert record["modules"][0]["calls"][0]["path"] == "fused"
+
+
+@pytest.mark.parametrize(("device", "factory", "path"), [("Gaudi 3", "large", "plain"), ("h200", "mixed", "plain")])
+def test_what_no_kernel_serves_there(device: str, factory: str, path: str, capsys: CaptureFixture[str]) -> None:
+    """Another maker's device, or weights of two types."""
+    main(["fuse", f"{TARGETS}:{factory}", "--on", device, "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["modules"][0]["calls"][0]["path"] == path
+
+
 @pytest.mark.parametrize("flag", ["--check", "--measure"])
 def test_only_what_is_here_can_be_checked_or_measured(flag: str, capsys: CaptureFixture[str]) -> None:
     """An error, and what to leave out."""

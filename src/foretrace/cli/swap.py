@@ -182,8 +182,10 @@ def _module(
 def _choice(rows: int, weights: Weights, on: Device | None, *, training: bool) -> plan.Choice:
     if on is None:
         return plan.explain_weights(rows, weights, training=training)
-    if on.vendor != "NVIDIA":
-        return plan.Choice("pointwise", f"no times are known for {on.name}: `foretrace tune` measures them")
+    if on.vendor not in {"NVIDIA", "AMD", None}:
+        return plan.Choice("plain", f"no kernel runs on {on.name}")
+    if len({t.dtype for t in weights if t is not None}) > 1:
+        return plan.Choice("plain", "the weights differ in dtype")
     hidden, dim = weights.gate.shape
     biased, hopper = any(bias is not None for bias in weights[3:]), on.compute_capability == _HOPPER
     dtype = weights.gate.dtype

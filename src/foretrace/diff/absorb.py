@@ -151,8 +151,8 @@ def _do_as_much(rows: Sequence[Row], holder: Row) -> bool:
     unknown = [row for row in matrix if row.work.flops is None]
     whole = (holder.work.flops or 0) * holder.count
     if len(unknown) == 1 and unknown[0].products > 1:
-        return known * 3 == whole
-    return not unknown and known == whole
+        return 0 < whole == known * 3
+    return not unknown and 0 < whole == known
 
 
 def _runs(place: Place, wanted: float) -> Iterator[tuple[int, ...]]:

@@ -58,8 +58,12 @@ def _shapes(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[str]:
     if one and other:
         depths, other_depths = _by_depth(one), _by_depth(other)
         alike = bool(one & other) or any(other_depths.get(depth) == total for depth, total in depths.items())
-        holds_several = any(row.holds_several for row in (*rows, *other_rows))
-        if not alike and not (holds_several and _total(one) == _total(other)):
+        every = (*rows, *other_rows)
+        if any(row.holds_several for row in every):
+            alike = (
+                alike or _total(one) == _total(other) or any(row.products and row.work.flops is None for row in every)
+            )
+        if not alike:
             yield f"other shapes: {_flops(one)} a step in matrix products before, {_flops(other)} after"
         return
     largest, other_largest = (max(_sizes(side), default=None) for side in (rows, other_rows))

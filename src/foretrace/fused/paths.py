@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
-from .plan import multiprocessors
+from .plan import communicates, multiprocessors
 from .recorded import recorded
 from .schedule import Schedule, schedule
 
@@ -123,13 +123,9 @@ def in_one_kernel(x_MK: Tensor, w: Weights) -> Schedule | None:
 
     It needs every multiprocessor at once, and would wait for communication that perhaps waits for it.
     """
-    if w.down.shape != (x_MK.shape[1], w.gate.shape[0]) or _communicates():
+    if w.down.shape != (x_MK.shape[1], w.gate.shape[0]) or communicates():
         return None
     return schedule(x_MK.shape[0], *w.down.shape, multiprocessors(x_MK.device.index))
-
-
-def _communicates() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _whole(x_MK: Tensor, w: Weights, activation: str, order: Schedule, *, compiled: bool) -> Tensor:

@@ -229,6 +229,11 @@ def multiprocessors(device: int) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
+def communicates() -> bool:
+    """Whether this process has joined a group, so that kernels may run beside those that wait for other processes."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def serving(
     rows: int, *, hopper: bool, training: bool, ready: bool = True, triton: tuple[int, ...] = TRITON
 ) -> tuple[str, ...]:

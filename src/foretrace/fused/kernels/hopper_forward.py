@@ -32,7 +32,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ..plan import multiprocessors  # noqa: TID252 - in the Hub package it has another parent
+from ..plan import communicates, multiprocessors  # noqa: TID252 - in the Hub package it has another parent
 from ..schedule import GROUP, TILE, Schedule  # noqa: TID252 - as above
 from .device_activation import act
 from .gluon_tiles import SLICES, descriptor, pack, products, slices, tile_of, unpack
@@ -398,6 +398,7 @@ def _launch(
         counts, m, cdiv(n, TILE), tiles_d, steps, steps_down, order.longer, order.rounds,
         saved is not None, activation, STAGES, GROUP,
     )  # fmt: skip
-    # one binary for all sizes; programs that wait for each other must run at once
-    key, options = (x_MK.dtype, saved is not None, activation), {"launch_cooperative_grid": saved is None}
+    # one binary for all sizes; programs that wait for each other must run at once, and others may wait for nobody's end
+    alone = saved is None and not communicates()
+    key, options = (x_MK.dtype, saved is not None, activation, alone), {"launch_cooperative_grid": alone}
     launch(foretrace_gated_forward, key, order.programs, args, cooperative=tiles_d > 0, num_warps=4, **options)
