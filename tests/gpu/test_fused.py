@@ -18,8 +18,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 from torch.utils.checkpoint import checkpoint
 
-from foretrace.fused import ACTIVATIONS, GatedMLP, GeGLUMLP, gated_mlp, geglu, plan, reference, replace, swiglu
+from foretrace.fused import ACTIVATIONS, GatedMLP, GeGLUMLP, gated_mlp, geglu, glu, plan, reference, replace, swiglu
 from foretrace.fused.schedule import schedule
+
+triton = pytest.importorskip("triton", reason="no Triton")
 
 
 def _interpreted() -> bool:
@@ -101,8 +103,7 @@ def test_few_rows(rows: int, path: str) -> None:
 def test_every_element_is_written(path: str) -> None:
     """Outputs allocated over NaN hold none afterwards: sizes just past a tile in every direction."""
     tensors = [t.detach() for t in _tensors(257, 136, 264)]
-    poison = torch.full((1 << 24,), math.nan, device="cuda")
-    del poison
+    torch.full((1 << 24,), math.nan, device="cuda")
     with plan.forced(path):
         assert gated_mlp(*tensors, activation="silu").isfinite().all()
 
@@ -129,8 +130,6 @@ def test_pointwise_elementwise(activation: str) -> None:
     gate = torch.arange(-9, 9, 1 / 64, device="cuda", dtype=torch.bfloat16)
     up = torch.full_like(gate, 1.5)
     found = reference.glu(gate.double(), up.double(), activation)
-    from foretrace.fused import glu  # noqa: PLC0415 - beside its reference
-
     difference = (glu(gate, up, activation=activation).double() - found).abs()
     assert (difference <= found.abs() * 2**-8 + 2e-7).all()
 
@@ -330,13 +329,10 @@ def test_the_forward_is_one_kernel_or_two() -> None:
 def test_a_new_batch_size_compiles_nothing() -> None:
     """Rows are a runtime argument: after one call, other row counts find every kernel compiled."""
     tensors = [t.detach() for t in _tensors(8192, 768, 1536)]
-    paths = ["pointwise", "fused"] if HOPPER else ["pointwise"]
     compiled: list[str] = []
-    for path in paths:
+    for path in ("pointwise", "fused") if HOPPER else ("pointwise",):
         with plan.forced(path):
             gated_mlp(*tensors, activation="silu")
-            import triton  # noqa: PLC0415 - its hook, between two calls
-
             triton.knobs.runtime.jit_cache_hook = lambda **found: compiled.append(found["fn"].name)
             try:
                 for rows in (8000, 4000, 3333, 1000, 129):
@@ -354,8 +350,6 @@ def test_launch_hooks_hear_every_launch() -> None:
     def hook(metadata: Any) -> None:
         heard.append(metadata.get()["name"])
 
-    import triton  # noqa: PLC0415 - its hook, between two calls
-
     if not hasattr(triton.knobs.runtime.launch_enter_hook, "add"):
         pytest.skip("this Triton has no chain of hooks")
     silent = gated_mlp(*tensors, activation="silu")
@@ -369,10 +363,9 @@ def test_launch_hooks_hear_every_launch() -> None:
     assert all(name.startswith("foretrace_") for name in heard)
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_another_device_than_the_current_one() -> None:
     """Tensors on cuda:1 while cuda:0 is current."""
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two CUDA devices")
     tensors = [t.detach().to("cuda:1") for t in _tensors(64, 128, 256)]
     y = gated_mlp(*tensors, activation="silu")
     assert y.device == torch.device("cuda:1")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from foretrace.fused.weights import Weights
 
 SEED = 0
-_HOPPER = "9.0"
 
 
 def find_target(text: str, arguments: Sequence[str]) -> Target:
@@ -187,9 +186,10 @@ def _choice(rows: int, weights: Weights, on: Device | None, *, training: bool) -
     if len({t.dtype for t in weights if t is not None}) > 1:
         return plan.Choice("plain", "the weights differ in dtype")
     hidden, dim = weights.gate.shape
-    biased, hopper = any(bias is not None for bias in weights[3:]), on.compute_capability == _HOPPER
-    dtype = weights.gate.dtype
-    return plan.explain_on(on.name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=biased)
+    biased, dtype, capability = any(t is not None for t in weights[3:]), weights.gate.dtype, on.compute_capability
+    return plan.explain_on(
+        on.name, rows, dim, hidden, capability=capability, training=training, dtype=dtype, bias=biased
+    )
 
 
 def _rows(call: Callable[[], object], modules: Mapping[str, torch.nn.Module]) -> dict[str, dict[int, None]]:

@@ -143,21 +143,25 @@ def explain(
         return Choice("plain", _TOO_OLD)
     index = torch.cuda.current_device() if device is None else device
     name, hopper = torch.cuda.get_device_properties(index).name, is_hopper(index)
-    return _explain(name, rows, dim, hidden, hopper, training, dtype, bias, TRITON)
+    return _explain(name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=bias, triton=TRITON)
 
 
 def explain_on(
-    device_name: str, rows: int, dim: int, hidden: int, *, hopper: bool, training: bool, dtype: torch.dtype, bias: bool
-) -> Choice:
-    """``explain`` for a device that need not be here, with new enough a Triton there."""
+    device_name: str, rows: int, dim: int, hidden: int,
+    *, capability: str | None, training: bool, dtype: torch.dtype, bias: bool,
+) -> Choice:  # fmt: skip
+    """``explain`` for a device that need not be here, by its compute capability, with new enough a Triton there."""
     if dtype not in KERNEL_DTYPES:
         return Choice("plain", f"no kernel serves {dtype}")
-    return _explain(device_name, rows, dim, hidden, hopper, training, dtype, bias, HOPPER_TRITON)
+    hopper = capability == "9.0"
+    return _explain(
+        device_name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=bias, triton=HOPPER_TRITON
+    )
 
 
 def _explain(
-    device_name: str, rows: int, dim: int, hidden: int, hopper: bool, training: bool, dtype: torch.dtype, bias: bool,  # noqa: FBT001 - said by its callers
-    triton: tuple[int, ...],
+    device_name: str, rows: int, dim: int, hidden: int,
+    *, hopper: bool, training: bool, dtype: torch.dtype, bias: bool, triton: tuple[int, ...],
 ) -> Choice:  # fmt: skip
     sixteen = dtype != torch.float32
     ready = sixteen and dim % 8 == 0 and hidden % 8 == 0

@@ -17,8 +17,7 @@ GROUP = 16
 # them. At 4096 features 132 programs cover 8, and one kernel takes 2 to 7 % less than two; at 8192 they cover 4, and
 # 2,048 rows take 3 % more.
 _FEWEST_ROWS_AT_ONCE = 8
-# where a tile of the down projection is shorter, programs wait for h. By counting turns, 3,072 rows of 4096 × 1024 take
-# twice as long as two kernels; from hidden = 2 dim on it is 3 % more at worst, and 3 % less on average
+# with shorter tiles of the down projection programs may wait for h longer than they work; not measured, so not served
 _SHORTEST_DOWN = 2
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from foretrace.fused.weights import Weights
     from foretrace.guess.record import Recorder
 
-_HOPPER = "9.0"
-
 
 @contextmanager
 def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
@@ -30,7 +28,7 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
         return
     from foretrace.fused import paths, plan  # noqa: PLC0415 - only where somebody uses them
 
-    names = ("_few_rows", "in_one_kernel", "_whole", "_hidden", "_inner", "glu", "glu_backward")
+    names = ("_few_rows", "_whole", "_hidden", "_inner", "glu", "glu_backward")
     there = _There(device, recorder, {name: getattr(paths, name) for name in names})
     new = {
         plan: {
@@ -39,7 +37,11 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
             "path_for": there.path_for,
             "backward_path_for": there.backward_path_for,
         },
-        paths: {name: getattr(there, name) for name in names},
+        paths: {
+            "multiprocessors": lambda _index: device.sms or 0,
+            "communicates": lambda: False,
+            **{name: getattr(there, name) for name in names},
+        },
     }
     old = {module: {name: getattr(module, name) for name in attributes} for module, attributes in new.items()}
     _put(new)
@@ -67,9 +69,11 @@ class _There:
     def _path(self, x: Tensor, dim: int, hidden: int, *, training: bool, biased: bool) -> str:
         from foretrace.fused import plan  # noqa: PLC0415 - as above
 
-        hopper, name = self._device.compute_capability == _HOPPER, self._device.name
-        rows, dtype = x.shape[0], x.dtype
-        return plan.explain_on(name, rows, dim, hidden, hopper=hopper, training=training, dtype=dtype, bias=biased).path
+        device, rows = self._device, x.shape[0]
+        return plan.explain_on(
+            device.name, rows, dim, hidden,
+            capability=device.compute_capability, training=training, dtype=x.dtype, bias=biased,
+        ).path  # fmt: skip
 
     def path_for(self, x_MK: Tensor, weights: Weights, *, training: bool) -> str:
         hidden, dim = weights.gate.shape
@@ -84,13 +88,6 @@ class _There:
         self._add("gate_up", x_MK, w.gate, w.up)
         self._add("down", x_MK, w.down)
         return torch.empty_like(x_MK)
-
-    def in_one_kernel(self, x_MK: Tensor, w: Weights) -> Schedule | None:
-        from foretrace.fused.schedule import schedule  # noqa: PLC0415 - as above
-
-        if w.down.shape != (x_MK.shape[1], w.gate.shape[0]):
-            return None
-        return schedule(x_MK.shape[0], *w.down.shape, self._device.sms)
 
     def _whole(self, x_MK: Tensor, w: Weights, _activation: str, _order: Schedule, **_: object) -> Tensor:
         self._add("gated_mlp", x_MK, w.gate, w.up, w.down)

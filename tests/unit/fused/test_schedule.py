@@ -95,7 +95,7 @@ def test_every_tile_once_and_nobody_stalls(rows: int, dim: int, hidden: int, pro
         ((8192, 800, 3072), False),
         ((8192, 768, 3080), False),  # measured: 3 % slower
         ((1, 768, 3072), False),
-        ((3072, 4096, 1024), False),  # a rank's share: its programs would wait longer than they work
+        ((3072, 4096, 1024), False),  # a rank's share, not measured
     ],
 )
 def test_where_one_kernel_pays_on_an_h200(shape: tuple[int, int, int], served: bool) -> None:  # noqa: FBT001 - a table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from torch import Tensor, nn  # noqa: E402 - after the skip
 import foretrace  # noqa: E402 - as above
 from foretrace.fused import GeGLUMLP, SwiGLUMLP, geglu, paths, plan, replace  # noqa: E402 - imports torch
 from foretrace.guess.api import guess_built  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GATED = ["foretrace::gated_forward", "aten::mm"]
 POINTWISE = ["aten::mm", "aten::mm", "foretrace::pointwise", "aten::mm"]
@@ -42,6 +45,13 @@ def test_the_path_of_the_named_device(module: nn.Module, rows: int, on: str, exp
     """By the table, as on that device; what no kernel of this package serves goes through cuBLAS."""
     x = next(module.parameters()).new_empty(rows, next(module.parameters()).shape[1])
     assert _ops(module, x, on=on) == expected
+
+
+def test_a_device_of_an_unknown_number_of_multiprocessors(tmp_path: Path) -> None:
+    """Nobody can share out one kernel there: two."""
+    spec = tmp_path / "mine.toml"
+    spec.write_text('name = "NVIDIA H200"\nvendor = "NVIDIA"\ncompute_capability = "9.0"\n', encoding="utf-8")
+    assert _ops(_layer(), torch.empty(8192, 768, dtype=torch.bfloat16), on=str(spec)) == GATED
 
 
 def test_no_word_of_cublas_where_it_does_nothing() -> None:

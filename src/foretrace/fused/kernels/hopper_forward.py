@@ -19,10 +19,8 @@ loader waits until all have been counted. Programs wait for each other, so all m
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -34,6 +32,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from ..plan import communicates, multiprocessors  # noqa: TID252 - in the Hub package it has another parent
 from ..schedule import GROUP, TILE, Schedule  # noqa: TID252 - as above
+from .counters import counters, no_counters
 from .device_activation import act
 from .gluon_tiles import SLICES, descriptor, pack, products, slices, tile_of, unpack
 from .launch import cdiv, launch
@@ -309,31 +308,6 @@ def foretrace_gated_forward(  # noqa: D103 - see the module
     )  # fmt: skip
 
 
-_counts: dict[tuple[int, int], Tensor] = {}
-_FEWEST_BLOCKS = 1024  # 131,072 rows before counters are allocated again
-
-
-@cache
-def _no_counters(device: int) -> Tensor:
-    return torch.empty(0, dtype=torch.int32, device=f"cuda:{device}")
-
-
-def _counters(x_MK: Tensor, *, keep: bool) -> Tensor:
-    """Two zeroed counters for each block of rows: a launch leaves them as it found them, so a stream needs one set.
-
-    A CUDA graph takes its own, zeroed at each replay, as it may run beside anything; so does who may not ``keep`` any.
-    """
-    blocks, device = cdiv(x_MK.shape[0], TILE), x_MK.device.index
-    if not keep or torch.cuda.is_current_stream_capturing():
-        return x_MK.new_zeros(2 * blocks, dtype=torch.int32)
-    size = 2 * max(blocks, _FEWEST_BLOCKS)
-    key = (device, torch._C._cuda_getCurrentRawStream(device))  # noqa: SLF001 - the public one takes 2 µs
-    counts = _counts.get(key)
-    if counts is None or counts.numel() < size:
-        counts = _counts[key] = x_MK.new_zeros(size, dtype=torch.int32)
-    return counts
-
-
 def gated_forward(
     x_MK: Tensor,
     gate_weight_NK: Tensor,
@@ -352,7 +326,7 @@ def gated_forward(
     programs = min(multiprocessors(device), tiles)
     order = Schedule(programs, 0, cdiv(tiles, programs))
     # the weights of a down projection that does not run are those of any tensor, and so is y
-    none = _no_counters(device)
+    none = no_counters(device)
     _launch(x_MK, gate_weight_NK, up_weight_NK, gate_weight_NK, h_MN, saved, h_MN, none, 0, activation, order)
 
 
@@ -379,7 +353,7 @@ def gated_mlp(
     """
     (m, k), n = x_MK.shape, gate_weight_NK.shape[0]
     h_MN, y_MK = x_MK.new_empty(m, n), x_MK.new_empty(m, k)
-    counts, tiles_d = _counters(x_MK, keep=keep_counters), k // (2 * TILE)
+    counts, tiles_d = counters(x_MK, cdiv(m, TILE), keep=keep_counters), k // (2 * TILE)
     _launch(x_MK, gate_weight_NK, up_weight_NK, down_weight_KN, h_MN, None, y_MK, counts, tiles_d, activation, order)
     return y_MK
 
@@ -400,5 +374,8 @@ def _launch(
     )  # fmt: skip
     # one binary for all sizes; programs that wait for each other must run at once, and others may wait for nobody's end
     alone = saved is None and not communicates()
-    key, options = (x_MK.dtype, saved is not None, activation, alone), {"launch_cooperative_grid": alone}
-    launch(foretrace_gated_forward, key, order.programs, args, cooperative=tiles_d > 0, num_warps=4, **options)
+    key = (x_MK.dtype, saved is not None, activation, alone)
+    launch(
+        foretrace_gated_forward, key, order.programs, args,
+        cooperative=tiles_d > 0, num_warps=4, launch_cooperative_grid=alone,
+    )  # fmt: skip
