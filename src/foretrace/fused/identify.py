@@ -26,7 +26,7 @@ from . import reference
 from .activation import ACTIVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
 _ROWS = 4
 # exact and tanh GELU differ by up to 4.7e-4, fp32 sums of 16384 terms by about 1e-6
@@ -42,6 +42,8 @@ _HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+# a trial sets the mode itself
+_ASKED_APART = frozenset({"_parameters", "_buffers", "_modules", "training"})
 OTHER = "it does not compute down(act(gate(x)) * up(x)) with GELU (exact or tanh), SiLU, ReLU or nothing as act"
 
 
@@ -118,6 +120,30 @@ def roles_of(module: nn.Module) -> Roles | str:
             return _try(module)
     except Exception as error:  # noqa: BLE001 - a stranger's forward may raise anything
         return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
+
+
+def likeness(module: nn.Module) -> Hashable:
+    """Equal for two modules that compute the same and differ in their weights' values alone, as a model's layers do.
+
+    Attributes other than numbers, words, tuples and empty containers are equal only if they are one object.
+    """
+    tensors = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    return (
+        type(module),
+        tuple((name, _likeness(value)) for name, value in vars(module).items() if name not in _ASKED_APART),
+        tuple((name, type(t), t.shape, t.dtype) for name, t in tensors),
+        tuple((name, likeness(child)) for name, child in module.named_children()),
+    )
+
+
+def _likeness(value: object) -> Hashable:
+    if isinstance(value, bool | int | float | str | torch.dtype | None):
+        return type(value), value
+    if isinstance(value, tuple):
+        return tuple(map(_likeness, value))
+    if isinstance(value, dict | list | set) and not value:
+        return type(value)
+    return id(value)
 
 
 def _try(module: nn.Module) -> Roles | str:

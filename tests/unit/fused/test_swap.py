@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
-from foretrace.fused import GatedMLP, find, replace
-from foretrace.fused.identify import OTHER
+from foretrace.fused import GatedMLP, find, replace, swap
+from foretrace.fused.identify import OTHER, Roles, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -267,3 +267,38 @@ def test_trying_draws_no_random_numbers() -> None:
     torch.manual_seed(1)
     find(module)
     assert torch.equal(torch.randn(1), expected)
+
+
+class Scaled(Three):
+    """A gated MLP whose product an attribute scales; one is what makes it plain."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(silu)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., 16]`` to the same."""
+        return super().forward(x) if self.scale == 1 else super().forward(x) * self.scale
+
+
+def test_layers_of_one_kind_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any difference but the weights' values makes another kind: an attribute, a size, a hook, a child's attribute."""
+    tried: list[nn.Module] = []
+
+    def trying(module: nn.Module) -> Roles | str:
+        tried.append(module)
+        return roles_of(module)
+
+    monkeypatch.setattr(swap, "roles_of", trying)
+    model = nn.Sequential(
+        *(Scaled(1.0) for _ in range(6)), Scaled(2.0), Three(silu), Three(silu, hidden=32), Three(silu)
+    )
+    model[9].register_forward_hook(lambda *_: None)
+    packed = nn.Sequential(Packed(), Packed(), Packed())
+    packed[2].activation_fn = nn.GELU(approximate="tanh")
+    found = find(nn.Sequential(model, packed))
+    assert tried == [model[0], *model[6:], packed[0], packed[2]]
+    assert [name for name, roles in found.items() if isinstance(roles, str)] == ["0.6", "0.9"]
+    assert {name: roles.activation for name, roles in found.items() if isinstance(roles, Roles) and name[0] == "1"} == {
+        "1.0": "silu", "1.1": "silu", "1.2": "gelu_tanh"
+    }  # fmt: skip
