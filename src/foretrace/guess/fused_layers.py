@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from foretrace.guess.record import recording
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
     from foretrace.devices import Device
     from foretrace.fused.schedule import Schedule
     from foretrace.fused.weights import Weights
-    from foretrace.guess.record import Recorder
+    from foretrace.guess.record import Call, Fused, Recorder
 
 
 @contextmanager
 def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
-    """Inside, the layers go their real way for the named device; where they would launch a kernel, it is recorded."""
+    """Inside, the layers go their real way for the named device; where they would launch a kernel, it is recorded.
+
+    ``torch.compile`` meets their operators, as it would there: see `launched_by`.
+    """
     if device is None or "foretrace.fused.functional" not in sys.modules:
         yield  # nobody calls them
         return
@@ -30,10 +35,10 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
 
     names = ("_few_rows", "_whole", "_hidden", "_inner", "glu", "glu_backward")
     there = _There(device, recorder, {name: getattr(paths, name) for name in names})
-    new = {
+    new: dict[Any, dict[str, Any]] = {
         plan: {
             "runs_kernels": lambda tensors: any({t.dtype for t in tensors} == {dtype} for dtype in plan.KERNEL_DTYPES),
-            "unwatched": lambda _tensors: True,
+            "unwatched": lambda _tensors: not torch.compiler.is_compiling(),
             "path_for": there.path_for,
             "backward_path_for": there.backward_path_for,
         },
@@ -49,6 +54,15 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
         yield
     finally:
         _put(old)
+
+
+def launched_by(operator: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:
+    """What one of the layers' operators, by name, launches for fake arguments in the order of its schema."""
+    from foretrace.fused import ops  # noqa: PLC0415 - as above
+
+    with recording() as recorder, fused_layers(device, recorder):
+        getattr(ops, operator)._init_fn(*values)  # noqa: SLF001 - what PyTorch keeps of a custom operator's own code
+    return recorder.calls
 
 
 def _put(attributes: dict[Any, dict[str, Any]]) -> None:

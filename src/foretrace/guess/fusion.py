@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,7 @@ from torch._inductor import compile_fx, config, scheduler
 from torch._inductor import utils as inductor
 
 from foretrace.guess import record
+from foretrace.guess.fused_layers import launched_by
 from foretrace.guess.record import Fused
 from foretrace.ops.dtypes import short_dtype
 
@@ -51,7 +53,7 @@ def decide(
     launched: list[Call | Fused] = []
 
     def stop(nodes: list[Any]) -> list[Any]:
-        launched.extend(item for node in nodes for item in _launched(node, phase))
+        launched.extend(item for node in nodes for item in _launched(node, phase, device))
         raise _StopHere
 
     with _as_gpu(device), config.patch(_post_fusion_custom_pass=stop), suppress(_StopHere):
@@ -104,36 +106,43 @@ def _backend_of_cpu() -> Iterator[None]:
 # nodes of Inductor's schedule → what they launch
 
 
-def _launched(node: Any, phase: str) -> Iterator[Call | Fused]:  # noqa: ANN401 - Inductor's own
+def _launched(node: Any, phase: str, device: Device | None) -> Iterator[Call | Fused]:  # noqa: ANN401 - Inductor's own
     if isinstance(node, scheduler.NopKernelSchedulerNode):
         return
     if isinstance(node, scheduler.GroupedSchedulerNode):
         for part in node.snodes:
-            yield from _launched(part, phase)
+            yield from _launched(part, phase, device)
     elif node.is_extern():
-        call = _extern(node.node, phase)
-        if call is not None:
-            yield call
+        yield from _extern(node.node, phase, device)
     else:
         yield _fused(node, phase)
 
 
-def _extern(node: Any, phase: str) -> Call | None:  # noqa: ANN401 - Inductor's own
-    """The op of a kernel that Inductor takes from a library; ``None`` for a node that launches nothing."""
+def _extern(node: Any, phase: str, device: Device | None) -> Iterator[Call | Fused]:  # noqa: ANN401 - as above
+    """The op that Inductor takes from a library, or what a fused layer's operator launches; nothing for a view."""
     name = str(getattr(node, "python_kernel_name", None) or "")
-    wanted = str(getattr(node, "op_overload", None) or "").removeprefix("aten.").partition(".")[0]
+    wanted = _schema_name(getattr(node, "op_overload", None)).partition("::")[2]
     wanted = wanted or name.removeprefix("extern_kernels.").partition(".")[0]
     origins = [origin for origin in node.get_origins() if origin.op == "call_function"]
     for origin in origins:
-        schema = getattr(origin.target, "_schema", None)
-        if schema is not None and schema.name.partition("::")[2] == wanted:
+        space, _, called = _schema_name(origin.target).partition("::")
+        if called == wanted:
             args, kwargs = record.value_of(origin.args), record.value_of(origin.kwargs)
-            values = record.in_order(schema, tuple(args), dict(kwargs))
-            return record.described(schema.name, values, _module([origin]), phase)
-    if not name:
-        return None
-    values = [torch.empty(_sizes(i.get_size()), dtype=i.get_dtype()) for i in node.inputs if hasattr(i, "get_size")]
-    return record.described(f"aten::{wanted}", values, _module(origins), phase)
+            values = record.in_order(origin.target._schema, tuple(args), dict(kwargs))  # noqa: SLF001 - the public way to it
+            source = _module([origin])
+            if space == "foretrace":
+                yield from (replace(one, source=source, phase=phase) for one in launched_by(called, values, device))
+            else:
+                yield record.described(f"{space}::{called}", values, source, phase)
+            return
+    if name:
+        values = [torch.empty(_sizes(i.get_size()), dtype=i.get_dtype()) for i in node.inputs if hasattr(i, "get_size")]
+        yield record.described(f"aten::{wanted}", values, _module(origins), phase)
+
+
+def _schema_name(op: Any) -> str:  # noqa: ANN401 - an `OpOverload`, or anything else that a node can call
+    schema = getattr(op, "_schema", None)
+    return str(schema.name) if schema is not None else ""
 
 
 def _sizes(sizes: Sequence[Any]) -> list[int]:

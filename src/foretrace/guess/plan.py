@@ -122,10 +122,10 @@ def _recorded(
         stack.enter_context(lists_at_once(recorder))
         stack.enter_context(device_attention(device))
         stack.enter_context(device_networks(device, recorder, cells=not compiled))
+        stack.enter_context(fused_layers(device, recorder))
         if not compiled:  # Dynamo would compile what these modes do
             stack.enter_context(OnCpu())
             stack.enter_context(DeviceOps(device, recorder))
-            stack.enter_context(fused_layers(device, recorder))
         run(call, args, kwargs)
         if recorder.optimized or compiler.made:
             recorder.calls.clear()

@@ -17,18 +17,23 @@ from foretrace.guess.api import guess_built  # noqa: E402 - as above
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from foretrace.guess.api import Variant
+
 GATED = ["foretrace::gated_forward", "aten::mm"]
 POINTWISE = ["aten::mm", "aten::mm", "foretrace::pointwise", "aten::mm"]
 
 
-def _ops(module: nn.Module, *args: Tensor, on: str = "h200", grad: bool = False) -> list[str | None]:
-    return [kernel.op for kernel in foretrace.guess(module, *args, on=on, grad=grad).kernels]
+def _ops(
+    module: nn.Module, *args: Tensor, on: str = "h200", grad: bool = False, variant: Variant = "eager"
+) -> list[str | None]:
+    return [kernel.op for kernel in foretrace.guess(module, *args, on=on, grad=grad, variant=variant).kernels]
 
 
 def _layer(dtype: torch.dtype = torch.bfloat16, *, bias: bool = False) -> nn.Module:
     return SwiGLUMLP(768, 3072, bias=bias, dtype=dtype)
 
 
+@pytest.mark.parametrize("variant", ["eager", "compile"])
 @pytest.mark.parametrize(
     ("module", "rows", "on", "expected"),
     [
@@ -41,10 +46,33 @@ def _layer(dtype: torch.dtype = torch.bfloat16, *, bias: bool = False) -> nn.Mod
         (SwiGLUMLP(767, 3072, dtype=torch.bfloat16), 8192, "h200", POINTWISE),
     ],
 )
-def test_the_path_of_the_named_device(module: nn.Module, rows: int, on: str, expected: list[str]) -> None:
-    """By the table, as on that device; what no kernel of this package serves goes through cuBLAS."""
+def test_the_path_of_the_named_device(
+    module: nn.Module, rows: int, on: str, expected: list[str], variant: Variant
+) -> None:
+    """By the table, as on that device; what no kernel of this package serves goes through cuBLAS. Compiled or not."""
     x = next(module.parameters()).new_empty(rows, next(module.parameters()).shape[1])
-    assert _ops(module, x, on=on) == expected
+    assert _ops(module, x, on=on, variant=variant) == expected
+
+
+class Normed(nn.Module):
+    """A layer between what a compiler fuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.mlp = nn.RMSNorm(768, dtype=torch.bfloat16), _layer()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[rows, 768]``."""
+        y: Tensor = self.mlp(self.norm(x)) + x
+        return y
+
+
+def test_a_compiler_fuses_around_the_layer() -> None:
+    """The operator stays whole, under its module's name."""
+    made = foretrace.guess(Normed(), torch.empty(8192, 768, dtype=torch.bfloat16), on="h200", variant="compile")
+    assert made.graphs == 1
+    assert [(k.op_class, k.op, k.source) for k in made.kernels][1] == ("gemm", "foretrace::gated_mlp", "mlp")
+    assert [k.op_class for k in made.kernels] == ["reduction", "gemm", "pointwise"]
 
 
 def test_a_device_of_an_unknown_number_of_multiprocessors(tmp_path: Path) -> None:
@@ -108,6 +136,17 @@ def test_a_training_step() -> None:
     assert _ops(step, x, dy, grad=True) == [*GATED, *weights]
     both = ["foretrace::gated_backward", "aten::mm", "aten::mm", "aten::addmm_", "aten::mm"]
     assert _ops(step, x.requires_grad_(), dy, grad=True)[: len(GATED) + len(both)] == [*GATED, *both]
+
+
+def test_a_compiled_training_step() -> None:
+    """The operators' own backward: the same kernels, in a graph of their own."""
+    x, dy = (torch.empty(8192, 768, dtype=torch.bfloat16) for _ in range(2))
+    step = Step(GeGLUMLP(768, 3072, dtype=torch.bfloat16))
+    made = foretrace.guess(step, x, dy, on="h200", grad=True, variant="compile")
+    forward = [("forward", op) for op in GATED]
+    backward = [("backward", op) for op in ("foretrace::gated_backward", "aten::mm", "aten::mm")]
+    added = [("backward", "aten::add_")] * 3  # to the gradients of the first step
+    assert [(kernel.phase, kernel.op) for kernel in made.kernels] == [*forward, *backward, *added]
 
 
 class Gate(nn.Module):
