@@ -130,7 +130,8 @@ def _stretches(run: Run, found: Launches) -> list[dict[str, Any]]:
     starved = np.concatenate([[False], found.starved_ns > 0, [False]])
     turns = np.flatnonzero(np.diff(starved.astype(np.int8)))
     first, after = turns[::2], turns[1::2]
-    total = np.concatenate([[0], np.cumsum(found.starved_ns)])
+    # until work starts, as the gaps that the sentence adds up
+    total = np.concatenate([[0], np.cumsum(found.starved_ns + np.maximum(found.latency_ns, 0))])
     idle = total[after] - total[first]
     rows = []
     for i in np.argsort(-idle, kind="stable")[:_SHOWN].tolist():
@@ -160,7 +161,7 @@ def _stretch(rows: list[dict[str, Any]], verdict: str) -> str:
     row = rows[0]
     return (
         f"The longest launch-bound stretch is {row['launches']:,} launches in a row ({row['stretch']}): the GPU waits "
-        f"{duration(row['idle_ns'])} of {duration(row['wall_ns'])} for these calls to begin."
+        f"{duration(row['idle_ns'])} of {duration(row['wall_ns'])} for what these calls start."
     )
 
 
