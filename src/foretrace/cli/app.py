@@ -28,6 +28,7 @@ COMMANDS = (
     ("profile", "foretrace.cli.profile:profile", "Profile a module in several variants, or a script as it is."),
     ("read", "foretrace.cli.read:read", "Read a profiler trace in words."),
     ("diff", "foretrace.cli.diff:diff", "Say what changed between two traces, and whether it was worth it."),
+    ("fleet", "foretrace.cli.fleet:fleet", "Read the traces of many ranks together: who waits for whom."),
     ("share", "foretrace.cli.share:share", "Share traces through a Hugging Face bucket, with links into Perfetto."),
     ("open", "foretrace.cli.open:open_trace", "Open a trace in Perfetto on this machine."),
     ("redact", "foretrace.cli.redact:redact", "Write a copy of a trace without what is private in it."),

@@ -13,7 +13,7 @@ from foretrace.ops import dtype_bytes
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.host import step_count
 from foretrace.run import ROOT, Kind, Run
-from foretrace.run.intervals import covered_ns, union_ns
+from foretrace.run.intervals import covered_each_ns, covered_ns, union_ns
 from foretrace.units import duration, percent, plural, rate, size
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ def exposed_ns(run: Run, collectives: Ints | None = None) -> int:
     return union_ns(*points) - covered_ns(points, (a.start_ns[hiding], a.end_ns[hiding]))
 
 
+def exposed_each_ns(run: Run) -> Ints:
+    """`exposed_ns` of every collective's kernel, in the order of their start."""
+    a, talking = run.activities, is_collective(run)
+    hiding = ~talking & (a.kind != Kind.COPY)
+    start, end = a.start_ns[talking], a.end_ns[talking]
+    return end - start - covered_each_ns(start, end, (a.start_ns[hiding], a.end_ns[hiding]))
+
+
 def answer(run: Run) -> Answer | None:
     """Collectives by kind and size: calls, bytes, time, exposed time; silent without any.
 
@@ -94,17 +102,17 @@ def _sized(row: dict[str, Any]) -> str:
 def _rows(run: Run, found: Ints) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[int]] = {}
     for activity in found.tolist():
-        said = _said(run, activity)
+        told = said(run, activity)
         name = run.activity_name(activity)
         key = (
-            (name, said.name, said.in_elements, said.dtype, said.group_size) if said else (name, None, None, None, None)
+            (name, told.name, told.in_elements, told.dtype, told.group_size) if told else (name, None, None, None, None)
         )
         groups.setdefault(key, []).append(activity)
     rows = [_row(run, key, members) for key, members in groups.items()]
     return sorted(rows, key=lambda row: -row["total_ns"])
 
 
-def _said(run: Run, activity: int) -> Collective | None:
+def said(run: Run, activity: int) -> Collective | None:
     """The collective's arguments, on the kernel itself or on a slice around its launch."""
     known = run.trace.collectives
     row = int(run.activities.row[activity])
@@ -118,13 +126,12 @@ def _said(run: Run, activity: int) -> Collective | None:
 def _row(run: Run, key: tuple[Any, ...], members: list[int]) -> dict[str, Any]:
     a = run.activities
     name, collective, elements, dtype, ranks = key
-    element_bytes = dtype_bytes(dtype) if dtype else None
     took = (a.end_ns[members] - a.start_ns[members]).tolist()
     decoded = decode(name)
-    moved = elements * element_bytes if elements is not None and element_bytes is not None else None
+    moved = moved_bytes(elements, dtype)
     median = stats.median(took)
     return {
-        "collective": _kind(collective) or decoded.short,
+        "collective": kind_of(collective) or decoded.short,
         "algorithm": decoded.short,
         "name": name,
         "count": len(members),
@@ -141,7 +148,13 @@ def _row(run: Run, key: tuple[Any, ...], members: list[int]) -> dict[str, Any]:
     }
 
 
-def _kind(name: str | None) -> str | None:
+def moved_bytes(elements: int | None, dtype: str | None) -> int | None:
+    """Bytes of a message; ``None`` where the file does not say."""
+    element_bytes = dtype_bytes(dtype) if dtype else None
+    return elements * element_bytes if elements is not None and element_bytes is not None else None
+
+
+def kind_of(name: str | None) -> str | None:
     """NCCL's word for a collective, spelled as people do: ``allreduce`` → ``all-reduce``."""
     if name is None:
         return None
@@ -169,7 +182,7 @@ def _waiting(run: Run, rows: list[dict[str, Any]]) -> str:
             f"{duration(large['median_ns'])}: the small ones wait for another rank."
         )
     if (run.world_size or 0) > 1:
-        text += " One rank's file cannot tell moving from waiting: read all ranks together."
+        text += " One rank's file cannot tell moving from waiting: `foretrace fleet` reads all ranks' together."
     return text
 
 

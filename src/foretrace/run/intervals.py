@@ -44,6 +44,20 @@ def clip(start: Ints, end: Ints, low: int, high: int) -> tuple[Ints, Ints]:
     return start[inside], end[inside]
 
 
+def covered_each_ns(start: Ints, end: Ints, cover: tuple[Ints, Ints]) -> Ints:
+    """How much of each interval lies inside the union of ``cover``, [n]."""
+    first, after = merge(*cover)
+    before = np.concatenate([[0], np.cumsum(after - first)])
+
+    def until(times: Ints) -> Ints:
+        at = np.searchsorted(first, times, side="right")
+        inside = np.minimum(times - first[at - 1], (after - first)[at - 1]) if len(first) else np.zeros_like(times)
+        return np.where(at > 0, before[at - 1] + inside, 0)
+
+    found: Ints = until(end) - until(start)
+    return found
+
+
 def covered_ns(points: tuple[Ints, Ints], cover: tuple[Ints, Ints]) -> int:
     """How much of the union of ``points`` lies inside the union of ``cover``."""
     union = union_ns(*points) + union_ns(*cover)

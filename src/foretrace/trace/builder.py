@@ -129,7 +129,13 @@ class ColumnsBuilder:
         for i, a in enumerate(args):
             if a.collective is not None:
                 self._collectives[self._rows + i] = Collective(
-                    a.collective, a.in_elements, a.out_elements, a.element_type, a.group_size, a.group_name
+                    a.collective,
+                    a.in_elements,
+                    a.out_elements,
+                    a.element_type,
+                    a.group_size,
+                    a.group_name,
+                    a.group_ranks,
                 )
         for column, parts in self._chunks.items():
             parts.append(chunk.get(column, len(slices)))

@@ -29,6 +29,7 @@ class Collective:
     dtype: str | None
     group_size: int | None
     group_name: str | None
+    group_ranks: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def only_trace_in(folder: Path) -> Path:
     if len(members) > 1:
         raise InputError(
             f"{len(members)} traces in `{folder}`: {_contents(folder, members)}",
-            hint="name one of them: `foretrace read` takes one trace, `foretrace diff` compares two",
+            hint="`foretrace fleet` reads them together, `foretrace read` one of them, `foretrace diff` compares two",
         )
     return members[0].path
 

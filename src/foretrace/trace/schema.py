@@ -49,6 +49,7 @@ class Args(Struct, gc=False, frozen=True):
     element_type: str | None = field(default=None, name="dtype")
     group_size: int | None = field(default=None, name="Group size")
     group_name: str | None = field(default=None, name="Process Group Name")
+    group_ranks: str | None = field(default=None, name="Process Group Ranks")
     # of an allocator event ("[memory]")
     allocated: int | None = field(default=None, name="Total Allocated")
     reserved: int | None = field(default=None, name="Total Reserved")

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.run.intervals import clip, covered_ns, gaps, merge, union_ns
+from foretrace.run.intervals import clip, covered_each_ns, covered_ns, gaps, merge, union_ns
 
 interval = st.tuples(st.integers(0, 60), st.integers(0, 25)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 intervals = st.lists(interval, max_size=12)
@@ -66,3 +66,10 @@ def test_clipping_keeps_what_lies_inside(pairs: Pairs, low: int, high: int) -> N
 def test_cover_is_the_common_part(some: Pairs, others: Pairs) -> None:
     """Nanoseconds in both unions."""
     assert covered_ns(arrays(some), arrays(others)) == len(points(some) & points(others))
+
+
+@given(intervals, intervals)
+def test_the_part_of_each_that_is_covered(some: Pairs, others: Pairs) -> None:
+    """One by one, though they overlap, in any order."""
+    found = covered_each_ns(*arrays(some), arrays(others))
+    assert found.tolist() == [len(points([one]) & points(others)) for one in some]

@@ -34,7 +34,9 @@ def test_ranks_found_missing_and_repeated_are_listed(tmp_path: Path) -> None:
         read_trace(tmp_path)
     message = raised.value.message
     assert "world_size 8; found ranks 0–4, 6–7; missing 5; rank 3 twice or more" in message
-    assert raised.value.hint == "name one of them: `foretrace read` takes one trace, `foretrace diff` compares two"
+    assert raised.value.hint == (
+        "`foretrace fleet` reads them together, `foretrace read` one of them, `foretrace diff` compares two"
+    )
 
 
 @pytest.mark.parametrize("name", ["late.pt.trace.json", "late.pt.trace.json.gz"])

@@ -1,0 +1,140 @@
+"""What one rank's trace says that the others' must be held against, small enough to travel between machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace.readings import collectives
+from foretrace.run import ROOT, build
+from foretrace.trace import read_trace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from foretrace.run import Run
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group, alike on all its ranks: its name and its ranks as the files spell them, where they do."""
+
+    name: str | None
+    ranks: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's kernel of one collective.
+
+    Attributes:
+        step: ``N`` of the ``ProfilerStep#N`` that launched it; ``None`` in a trace without steps.
+        group: Whom it is with.
+        place: Which of its group's collectives in the step it is, from 0.
+        kind: ``all-reduce``; the kernel's name in short where the file does not say.
+        moved_bytes: Of this rank's message; ``None`` where the file does not say.
+        start_ns, end_ns: Unix time by the clock of its machine.
+        exposed_ns: How long it ran beside no other kernel and no set.
+    """
+
+    step: int | None
+    group: Group
+    place: int
+    kind: str
+    moved_bytes: int | None
+    start_ns: int
+    end_ns: int
+    exposed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """One step of one rank, nanoseconds.
+
+    Attributes:
+        index: ``N`` of ``ProfilerStep#N``; ``None`` for a whole trace without steps.
+        wall_ns: The step's annotation on the host; the activities' span where there is none.
+        busy_ns: Some activity ran.
+        own_ns: Some activity other than a collective's kernel ran.
+        exposed_ns: A collective's kernel ran, and no other kernel and no set.
+    """
+
+    index: int | None
+    wall_ns: int
+    busy_ns: int
+    own_ns: int
+    exposed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One trace.
+
+    Attributes:
+        path: As it was given.
+        rank, world_size, device: As the file says.
+        steps: In order.
+        parts: Of collectives that a step launched (any, without steps), in order of their start.
+        notes: What was repaired, missing or cut, in words.
+    """
+
+    path: str
+    rank: int | None
+    world_size: int | None
+    device: str | None
+    steps: tuple[StepTimes, ...]
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...]
+
+
+def summarize(path: str) -> Summary:
+    """Read one trace and keep what a fleet needs of it.
+
+    Raises:
+        ForetraceError: As `foretrace.trace.read_trace`.
+    """
+    run = build(read_trace(path))
+    talking = collectives.is_collective(run)
+    notes = tuple(note.text for note in run.notes)
+    return Summary(path, run.rank, run.world_size, run.device_name, _steps(run, talking), _parts(run, talking), notes)
+
+
+def _steps(run: Run, talking: NDArray[np.bool_]) -> tuple[StepTimes, ...]:
+    a = run.activities
+    if not run.steps:
+        if not len(a):
+            return ()
+        span = int(a.end_ns.max() - a.start_ns[0])
+        return (_times(run, None, span, np.arange(len(a)), talking),)
+    return tuple(_times(run, step.index, step.dur_ns, step.activities, talking) for step in run.steps)
+
+
+def _times(run: Run, index: int | None, wall_ns: int, activities: Ints, talking: NDArray[np.bool_]) -> StepTimes:
+    own = activities[~talking[activities]]
+    exposed = collectives.exposed_ns(run, activities[talking[activities]])
+    return StepTimes(index, wall_ns, run.busy_ns(activities), run.busy_ns(own), exposed)
+
+
+def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
+    a, base_ns = run.activities, run.trace.base_ns
+    places: Counter[tuple[int | None, Group]] = Counter()
+    found = []
+    exposed = collectives.exposed_each_ns(run)
+    for activity, alone_ns in zip(np.flatnonzero(talking).tolist(), exposed.tolist(), strict=True):
+        at = int(a.step[activity])
+        if run.steps and at == ROOT:
+            continue  # of a step that the trace does not hold
+        step = run.steps[at].index if run.steps else None
+        said = collectives.said(run, activity)
+        group = Group(said.group_name, said.group_ranks) if said else Group(None, None)
+        kind = collectives.kind_of(said.name if said else None) or run.identity(activity).short
+        moved = collectives.moved_bytes(said.in_elements, said.dtype) if said else None
+        start, end = base_ns + int(a.start_ns[activity]), base_ns + int(a.end_ns[activity])
+        found.append(Part(step, group, places[step, group], kind, moved, start, end, alone_ns))
+        places[step, group] += 1
+    return tuple(found)
