@@ -7,7 +7,7 @@ from torch import Tensor
 
 from . import eager, ops, paths, plan, reference
 from .activation import canonical, gelu_name
-from .weights import Weights
+from .weights import Weights, fit
 
 _Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
@@ -39,7 +39,9 @@ def glu(gate: Tensor, up: Tensor, *, activation: str) -> Tensor:
     """
     activation = canonical(activation)
     if gate.dtype != up.dtype:
-        dtype = torch.result_type(gate, up)
+        # of numbers without dimensions PyTorch asks less; a compiler can follow the other question alone
+        both = gate.ndim and up.ndim
+        dtype = torch.promote_types(gate.dtype, up.dtype) if both else torch.result_type(gate, up)
         gate, up = gate.to(dtype), up.to(dtype)
     if gate.shape != up.shape:
         shape = torch.broadcast_shapes(gate.shape, up.shape)  # type: ignore[no-untyped-call] # PyTorch's own
@@ -98,10 +100,10 @@ def gated_mlp(
         given = _autocast(given, device)
         x = given[0]
     tensors = [t for t in given if t is not None]
-    if plan.takes_tangents() or not plan.runs_kernels(tensors):
+    weights = Weights(*given[1:])
+    if plan.takes_tangents() or not plan.runs_kernels(tensors) or not fit(x, weights):
         return reference.gated_mlp(*given, activation=activation)
     x_MK = paths.as_matrix(x)
-    weights = Weights(*given[1:])
     training = torch.is_grad_enabled() and any([t.requires_grad for t in tensors])  # noqa: C419 - half a generator's time
     y_MK: Tensor
     if not plan.unwatched(tensors):

@@ -26,7 +26,7 @@ from . import reference
 from .activation import ACTIVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Iterator
 
 _ROWS = 4
 # exact and tanh GELU differ by up to 4.7e-4, fp32 sums of 16384 terms by about 1e-6
@@ -42,8 +42,6 @@ _HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
-# a trial sets the mode itself
-_ASKED_APART = frozenset({"_parameters", "_buffers", "_modules", "training"})
 OTHER = "it does not compute down(act(gate(x)) * up(x)) with GELU (exact or tanh), SiLU, ReLU or nothing as act"
 
 
@@ -81,13 +79,22 @@ def obstacle(module: nn.Module) -> str | None:
 def _obstacle_in(name: str, child: nn.Module) -> str | None:
     if _has_hooks(child):
         return f"`{name}` has hooks, which a fused call would skip"
-    if type(child) is not nn.Linear:
-        if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
-            return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
-        return None
-    if type(child.weight) not in (nn.Parameter, Tensor, FakeTensor):
-        return f"`{name}` keeps its weight as {type(child.weight).__name__}, which the kernels cannot read"
-    return f"`{name}` is parametrized" if hasattr(child, "parametrizations") else None
+    if "forward" in vars(child) or child._compiled_call_impl is not None:  # noqa: SLF001 - as above
+        return f"`{name}` has another forward than its class's, which a fused call would skip"
+    if type(child) is nn.Linear:
+        return _obstacle_in_linear(name, child)
+    if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
+        return f"`{name}` is a {type(child).__name__}, not a plain nn.Linear"
+    return None
+
+
+def _obstacle_in_linear(name: str, linear: nn.Linear) -> str | None:
+    if hasattr(linear, "parametrizations"):
+        return f"`{name}` is parametrized"
+    if type(linear.weight) not in (nn.Parameter, Tensor, FakeTensor):
+        return f"`{name}` keeps its weight as {type(linear.weight).__name__}, which the kernels cannot read"
+    more = [n for n, _ in (*linear.named_parameters(), *linear.named_buffers()) if n not in {"weight", "bias"}]
+    return f"`{name}` has more than a weight and a bias: {', '.join(more)}" if more else None
 
 
 def _has_hooks(module: nn.Module) -> bool:
@@ -122,40 +129,42 @@ def roles_of(module: nn.Module) -> Roles | str:
         return f"it could not be tried on the CPU ({type(error).__name__}: {error})"
 
 
-def likeness(module: nn.Module) -> Hashable:
-    """Equal for two modules that compute the same and differ in their weights' values alone, as a model's layers do.
-
-    Attributes other than numbers, words, tuples and empty containers are equal only if they are one object.
-    """
-    tensors = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-    return (
-        type(module),
-        tuple((name, _likeness(value)) for name, value in vars(module).items() if name not in _ASKED_APART),
-        tuple((name, type(t), t.shape, t.dtype) for name, t in tensors),
-        tuple((name, likeness(child)) for name, child in module.named_children()),
-    )
+def agrees(module: nn.Module, roles: Roles) -> bool:
+    """Whether ``module`` gives what ``roles`` would for one input: a quick look at one that looks like one tried."""
+    try:
+        with unset_fake_temporarily(), torch.device("cpu"):
+            shapes = _shapes(module)
+            x, expected = _one_row(shapes, roles, getattr(module, roles.gate).in_features)
+            (found,), _ = _tried(module, random_weights(shapes), [x], nullcontext(), training=module.training)
+            return _agrees(expected, found)
+    except Exception:  # noqa: BLE001 - a stranger's forward may raise anything; the whole trial will say it
+        return False
 
 
-def _likeness(value: object) -> Hashable:
-    if isinstance(value, bool | int | float | str | torch.dtype | None):
-        return type(value), value
-    if isinstance(value, tuple):
-        return tuple(map(_likeness, value))
-    if isinstance(value, dict | list | set) and not value:
-        return type(value)
-    return id(value)
+def _shapes(module: nn.Module) -> tuple[tuple[str, torch.Size], ...]:
+    linears = ((n, c) for n, c in module.named_children() if type(c) is nn.Linear)
+    return tuple((f"{n}.{p}", t.shape) for n, c in linears for p, t in c.named_parameters())
+
+
+@lru_cache(maxsize=1)
+def _one_row(shapes: tuple[tuple[str, torch.Size], ...], roles: Roles, dim: int) -> tuple[Tensor, Tensor]:
+    """An input, and what ``roles`` make of it."""
+    x = _inputs(dim)[0][:1]
+    return x, _plain(x, random_weights(shapes), roles)
+
+
+def _inputs(dim: int) -> list[Tensor]:
+    dice = torch.Generator().manual_seed(1)
+    return [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
 
 
 def _try(module: nn.Module) -> Roles | str:
     linears = {n: c for n, c in module.named_children() if type(c) is nn.Linear}
-    shapes = tuple((f"{n}.{p}", t.shape) for n, c in linears.items() for p, t in c.named_parameters())
-    weights = random_weights(shapes)
+    weights = random_weights(_shapes(module))
     first = next((arrangement for arrangement in _arrangements(module)), None)
     if first is None:
         return "its linears do not have a gated MLP's shapes"
-    dim = linears[first[0]].in_features
-    dice = torch.Generator().manual_seed(1)
-    inputs = [torch.randn(_ROWS, dim, generator=dice) * scale for scale in _SCALES]
+    inputs = _inputs(linears[first[0]].in_features)
     calls = _Calls()
     outputs, _ = _tried(module, weights, inputs, calls, training=False)
     (trained,), drew = _tried(module, weights, inputs[:1], nullcontext(), training=True)

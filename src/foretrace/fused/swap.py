@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from .functional import gated_mlp
-from .identify import Roles, likeness, looks_gated, random_weights, roles_of
+from .identify import Roles, agrees, looks_gated, random_weights, roles_of
 from .layers import GatedMLP
+from .likeness import likeness
 from .plan import Choice, explain_weights
 from .weights import Weights
 
@@ -84,17 +85,19 @@ class Swap:
 def find(model: nn.Module) -> dict[str, Roles | str]:
     """Every module that looks like a gated MLP, by name: its roles, or the reason why it cannot be served.
 
-    Of modules that differ in their weights' values alone one is tried: a trial takes a second at 4096 × 14336.
+    Of modules that look alike one is tried and the others are looked at: a trial takes a second at 4096 × 14336.
     """
     tried: dict[Hashable, Roles | str] = {}
-    found = {}
+    found: dict[str, Roles | str] = {}
     try:
         for name, module in model.named_modules():
             if _is_candidate(module):
                 kind = likeness(module)
                 if kind not in tried:
-                    tried[kind] = roles_of(module)
-                found[name] = tried[kind]
+                    found[name] = tried[kind] = roles_of(module)
+                    continue
+                known = tried[kind]
+                found[name] = known if isinstance(known, str) or agrees(module, known) else roles_of(module)
     finally:
         random_weights.cache_clear()
     return found

@@ -90,7 +90,9 @@ class Compiler:
             try:
                 launched = fusion.decide(graph, inputs, self.device, options)
             except Exception as error:  # noqa: BLE001 - whatever stops Inductor, the guess goes on
-                launched = fusion_model.decide(runnable, "backward" if options.get("is_backward") else "forward")
+                launched = fusion_model.decide(
+                    runnable, "backward" if options.get("is_backward") else "forward", self.device
+                )
                 why = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
                 self.notes[f"fusion is modelled, not Inductor's own decision ({why})"] = None
         if replayed:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from foretrace.guess.record import recording
+from foretrace.guess.record import described, in_order, recording, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,16 +23,21 @@ if TYPE_CHECKING:
     from foretrace.guess.record import Call, Fused, Recorder
 
 
+def layers_are_loaded() -> bool:
+    """Whether anybody could call them."""
+    return "foretrace.fused.functional" in sys.modules
+
+
 @contextmanager
 def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
     """Inside, the layers go their real way for the named device; where they would launch a kernel, it is recorded.
 
-    ``torch.compile`` meets their operators, as it would there: see `launched_by`.
+    ``torch.compile`` meets their operators, as it would there: see `called`.
     """
-    if device is None or "foretrace.fused.functional" not in sys.modules:
+    if device is None or not layers_are_loaded():
         yield  # nobody calls them
         return
-    from foretrace.fused import paths, plan  # noqa: PLC0415 - only where somebody uses them
+    from foretrace.fused import eager, paths, plan  # noqa: PLC0415 - only where somebody uses them
 
     names = ("_few_rows", "_whole", "_hidden", "_inner", "glu", "glu_backward")
     there = _There(device, recorder, {name: getattr(paths, name) for name in names})
@@ -48,7 +54,11 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
             **{name: getattr(there, name) for name in names},
         },
     }
-    old = {module: {name: getattr(module, name) for name in attributes} for module, attributes in new.items()}
+    if "torch._dynamo" in sys.modules:
+        # on a device autograd runs a backward in a thread of its own, where Dynamo does not look
+        for function in (eager.Glu, eager.GatedMlp):
+            new[function] = {"backward": staticmethod(torch.compiler.disable(function.backward))}  # type: ignore[no-untyped-call]
+    old = {owner: {name: vars(owner)[name] for name in attributes} for owner, attributes in new.items()}
     _put(new)
     try:
         yield
@@ -56,19 +66,37 @@ def fused_layers(device: Device | None, recorder: Recorder) -> Iterator[None]:
         _put(old)
 
 
-def launched_by(operator: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:
-    """What one of the layers' operators, by name, launches for fake arguments in the order of its schema."""
+def called(node: Any, source: str | None, phase: str, device: Device | None) -> list[Call | Fused]:  # noqa: ANN401 - an FX node
+    """The op that a node of a graph calls; what it launches, for an operator of the layers."""
+    schema = node.target._schema  # noqa: SLF001 - the public way to a schema
+    args, kwargs = value_of(node.args), value_of(node.kwargs)
+    values = in_order(schema, tuple(args), dict(kwargs))
+    space, _, name = schema.name.partition("::")
+    if space != "foretrace":
+        return [described(schema.name, values, source, phase)]
+    return [replace(one, source=source, phase=phase) for one in _launched_by(name, values, device)]
+
+
+def _launched_by(operator: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:
     from foretrace.fused import ops  # noqa: PLC0415 - as above
 
     with recording() as recorder, fused_layers(device, recorder):
-        getattr(ops, operator)._init_fn(*values)  # noqa: SLF001 - what PyTorch keeps of a custom operator's own code
+        given = [_of_this_call(value) for value in values]
+        getattr(ops, operator)._init_fn(*given)  # noqa: SLF001 - what PyTorch keeps of a custom operator's own code
     return recorder.calls
 
 
+def _of_this_call(value: Any) -> Any:  # noqa: ANN401 - any argument
+    """A tensor with the sizes that it has now, where a compiler has made them symbols."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.new_empty_strided([int(n) for n in value.shape], [int(n) for n in value.stride()])
+
+
 def _put(attributes: dict[Any, dict[str, Any]]) -> None:
-    for module, names in attributes.items():
+    for owner, names in attributes.items():
         for name, value in names.items():
-            setattr(module, name, value)
+            setattr(owner, name, value)
 
 
 class _There:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +18,7 @@ from torch._inductor import compile_fx, config, scheduler
 from torch._inductor import utils as inductor
 
 from foretrace.guess import record
-from foretrace.guess.fused_layers import launched_by
+from foretrace.guess.fused_layers import called
 from foretrace.guess.record import Fused
 from foretrace.ops.dtypes import short_dtype
 
@@ -125,15 +124,8 @@ def _extern(node: Any, phase: str, device: Device | None) -> Iterator[Call | Fus
     wanted = wanted or name.removeprefix("extern_kernels.").partition(".")[0]
     origins = [origin for origin in node.get_origins() if origin.op == "call_function"]
     for origin in origins:
-        space, _, called = _schema_name(origin.target).partition("::")
-        if called == wanted:
-            args, kwargs = record.value_of(origin.args), record.value_of(origin.kwargs)
-            values = record.in_order(origin.target._schema, tuple(args), dict(kwargs))  # noqa: SLF001 - the public way to it
-            source = _module([origin])
-            if space == "foretrace":
-                yield from (replace(one, source=source, phase=phase) for one in launched_by(called, values, device))
-            else:
-                yield record.described(f"{space}::{called}", values, source, phase)
+        if _schema_name(origin.target).partition("::")[2] == wanted:
+            yield from called(origin, _module([origin]), phase, device)
             return
     if name:
         values = [torch.empty(_sizes(i.get_size()), dtype=i.get_dtype()) for i in node.inputs if hasattr(i, "get_size")]

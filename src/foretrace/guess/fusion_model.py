@@ -10,26 +10,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from foretrace.guess import record
+from foretrace.guess.fused_layers import called
 from foretrace.guess.record import Fused
 from foretrace.ops import launches_nothing, work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import torch
 
+    from foretrace.devices import Device
     from foretrace.guess.record import Call
 
 _LIBRARY = frozenset({"gemm", "conv", "attention", "sort", "scan", "gather-scatter", "fft", "other"})
 
 
-def decide(graph: torch.fx.GraphModule, phase: str) -> list[Call | Fused]:
+def decide(graph: torch.fx.GraphModule, phase: str, device: Device | None) -> list[Call | Fused]:
     """The kernels of a graph in ATen ops, in the order of their first op.
 
     Args:
         graph: With the fake results of its nodes in ``meta["val"]``.
         phase: ``forward`` or ``backward``.
+        device: The device that the guess is about.
     """
     level = _levels(graph.graph.nodes)
     group: dict[Any, list[Any]] = {}
@@ -44,7 +46,7 @@ def decide(graph: torch.fx.GraphModule, phase: str) -> list[Call | Fused]:
             for member in members:
                 group[member] = members
         group[node] = members
-    return [item for node in graph.graph.nodes if (item := _kernel(node, group, phase)) is not None]
+    return [item for node in graph.graph.nodes for item in _kernels(node, group, phase, device)]
 
 
 def _levels(nodes: Iterable[Any]) -> dict[Any, int]:
@@ -71,22 +73,25 @@ def _joined(groups: Iterable[list[Any] | None]) -> list[Any]:
     return list(dict.fromkeys(node for some in groups if some for node in some))
 
 
-def _kernel(node: Any, group: dict[Any, list[Any]], phase: str) -> Call | Fused | None:  # noqa: ANN401 - an FX node
+def _kernels(
+    node: Any,  # noqa: ANN401 - an FX node
+    group: dict[Any, list[Any]],
+    phase: str,
+    device: Device | None,
+) -> Iterator[Call | Fused]:
     if node.op != "call_function" or _is_view(node):
-        return None
+        return
     if _class(node) in _LIBRARY:
-        schema = node.target._schema  # noqa: SLF001 - the public way to a schema
-        args = [record.value_of(arg) for arg in node.args]
-        kwargs = {name: record.value_of(arg) for name, arg in node.kwargs.items()}
-        return record.described(schema.name, record.in_order(schema, tuple(args), kwargs), None, phase)
+        yield from called(node, None, phase, device)
+        return
     members = group[node]
     if members[0] is not node:
-        return None
+        return
     ops = tuple(sorted({_name(member) for member in members}))
     reduces = any(_class(member) in {"reduction", "normalization", "softmax"} for member in members)
     kind = "red" if reduces else "poi"
     name = "_".join([f"triton_{kind}_fused", *ops])
-    return Fused(name, "reduction" if reduces else "pointwise", ops, None, None, None, phase)
+    yield Fused(name, "reduction" if reduces else "pointwise", ops, None, None, None, phase)
 
 
 def _is_view(node: Any) -> bool:  # noqa: ANN401 - an FX node

@@ -13,7 +13,7 @@ from foretrace.errors import InputError
 from foretrace.guess import cost
 from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
-from foretrace.guess.fused_layers import fused_layers
+from foretrace.guess.fused_layers import fused_layers, layers_are_loaded
 from foretrace.guess.launches import launches
 from foretrace.guess.looks import Numbers, lists_at_once
 from foretrace.guess.record import Fused, recording
@@ -82,7 +82,10 @@ def plan(
     compiler = Compiler(device)
     with compiling(compiler, surely=compiled):
         chosen = torch.compile(call) if compiled else call
+        met = layers_are_loaded()
         recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
+        if layers_are_loaded() and not met:  # the call itself imported them, and they did not know of the device
+            recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
         breaks = compiler.breaks
     kernels, loads, views = [], [], []
     for one in recorder.calls:

@@ -156,10 +156,16 @@ def _autocast_on_cpu() -> Iterator[None]:
     autocast: Any = torch.autocast
     original = autocast.__init__
 
-    def init(self: torch.autocast, device_type: str, dtype: torch.dtype | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - PyTorch's
+    def init(
+        self: torch.autocast,
+        device_type: str,
+        dtype: torch.dtype | None = None,
+        enabled: bool = True,  # noqa: FBT001, FBT002 - PyTorch's own signature, which Dynamo binds
+        cache_enabled: bool | None = None,  # noqa: FBT001 - as above
+    ) -> None:
         if device_type in _DEVICES:
             device_type, dtype = "cpu", dtype or torch.float16
-        original(self, device_type, dtype, **kwargs)
+        original(self, device_type, dtype, enabled, cache_enabled)
 
     autocast.__init__ = init
     try:

@@ -130,8 +130,11 @@ def _stretches(run: Run, found: Launches) -> list[dict[str, Any]]:
     starved = np.concatenate([[False], found.starved_ns > 0, [False]])
     turns = np.flatnonzero(np.diff(starved.astype(np.int8)))
     first, after = turns[::2], turns[1::2]
-    # until work starts, as the gaps that the sentence adds up
-    total = np.concatenate([[0], np.cumsum(found.starved_ns + np.maximum(found.latency_ns, 0))])
+    # until any work starts, as the gaps that the sentence adds up
+    begun, starts = run.host.start_ns[found.call], run.activities.start_ns
+    until = starts[np.minimum(np.searchsorted(starts, begun, side="left"), len(starts) - 1)]
+    waited = np.where(found.starved_ns > 0, found.starved_ns + np.maximum(until - begun, 0), 0)
+    total = np.concatenate([[0], np.cumsum(waited)])
     idle = total[after] - total[first]
     rows = []
     for i in np.argsort(-idle, kind="stable")[:_SHOWN].tolist():

@@ -74,6 +74,16 @@ def test_infinite_gates_follow_eager(activation: str) -> None:
     assert low == 0 if activation == "relu" else math.isnan(low)
 
 
+@pytest.mark.parametrize("activation", ["relu", "none"])
+def test_gradients_at_the_ends_follow_eager(activation: str) -> None:
+    """The gate's gradient is up's share of dout or nothing, whatever the gate: also at infinity and where it is NaN."""
+    gate = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0], requires_grad=True)
+    up = torch.full((6,), 2.0)
+    (found,) = torch.autograd.grad(glu(gate, up, activation=activation), gate, torch.ones(6))
+    (wanted,) = torch.autograd.grad(plain_glu(gate, up, activation), gate, torch.ones(6))
+    assert torch.equal(found, wanted)
+
+
 @pytest.mark.parametrize("width", [46336, 65537, 102400])
 def test_wide_rows(width: int) -> None:
     """Rows wider than a block, a grid axis, or other libraries' limit are one loop of blocks like any other."""
@@ -132,6 +142,9 @@ def test_mixed_dtypes_promote() -> None:
     out = swiglu(gate, up)
     assert out.dtype == torch.float32
     assert _error(out, F.silu(gate.double()) * up.double()) < 6e-7
+    compiled = torch.compile(swiglu, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(gate, up), out)
+    assert swiglu(gate, torch.tensor(2.0)).dtype == torch.bfloat16  # of no dimensions, as eager promotes
 
 
 def test_broadcasting() -> None:

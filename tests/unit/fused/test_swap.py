@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
 
 from foretrace.fused import GatedMLP, find, replace, swap
 from foretrace.fused.identify import OTHER, Roles, roles_of
+from foretrace.fused.likeness import likeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +166,18 @@ def _with_another_forward() -> nn.Module:
     return module
 
 
+def _with_a_child_s_other_forward() -> nn.Module:
+    module = Three(silu)
+    module.down_proj.forward = module.down_proj.forward
+    return module
+
+
+def _with_a_buffer() -> nn.Module:
+    module = Three(silu)
+    module.down_proj.register_buffer("scale", torch.ones(()))
+    return module
+
+
 REFUSED = {
     "multiplier": (Three(lambda g, u: F.silu(0.9 * g) * u), f"{OTHER}: it calls mul 2 times"),
     "clamp": (Three(lambda g, u: F.silu(g.clamp(max=7)) * u), f"{OTHER}: it calls clamp"),
@@ -184,6 +199,11 @@ REFUSED = {
     ),
     "hook of its own": (_with_hook_of_its_own(), "it has hooks of its own, which a fused layer would not have"),
     "another forward": (_with_another_forward(), "another forward was put over its class's"),
+    "a child's other forward": (
+        _with_a_child_s_other_forward(),
+        "`down_proj` has another forward than its class's, which a fused call would skip",
+    ),
+    "a linear's buffer": (_with_a_buffer(), "`down_proj` has more than a weight and a bias: scale"),
     "interleaved": (Packed(interleaved=True), OTHER),
     "hook": (_with_hook(), "`gate_proj` has hooks, which a fused call would skip"),
     "quantized": (_quantized(), "`up_proj` is a Linear4bit, not a plain nn.Linear"),
@@ -302,3 +322,71 @@ def test_layers_of_one_kind_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert {name: roles.activation for name, roles in found.items() if isinstance(roles, Roles) and name[0] == "1"} == {
         "1.0": "silu", "1.1": "silu", "1.2": "gelu_tanh"
     }  # fmt: skip
+
+
+def _acting(act: Callable[[Tensor], Tensor]) -> nn.Module:
+    module = Three(silu)
+    module.act = act
+    return module
+
+
+def _holding(value: object) -> nn.Module:
+    module = Three(silu)
+    module.held = value
+    return module
+
+
+def _tied() -> nn.Module:
+    module = Three(silu)
+    module.up_proj.weight = module.gate_proj.weight
+    return module
+
+
+class Slotted(Three):
+    """Keeps an attribute where nothing lists it."""
+
+    __slots__ = ("scale",)
+
+
+class Word(str):  # noqa: SLOT000 - a stranger's
+    """A word with more to it, which cannot be hashed."""
+
+    __hash__ = None  # type: ignore[assignment] # the point
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (Three(silu), Three(silu), True),
+        (Three(silu).eval(), Three(silu), True),
+        (_acting(partial(F.gelu, approximate="tanh")), _acting(partial(F.gelu, approximate="tanh")), True),
+        (_acting(partial(F.gelu, approximate="tanh")), _acting(partial(F.gelu, approximate="none")), False),
+        (_holding((1, 2)), _holding((1, 2)), True),
+        (_holding((1, 2)), _holding(torch.Size((1, 2))), False),
+        (_holding(0.0), _holding(-0.0), False),
+        (_holding(1), _holding(True), False),  # noqa: FBT003 - the point
+        (_holding(Word("a")), _holding(Word("a")), False),
+        (_holding([1]), _holding([1]), False),
+        (_with_a_buffer(), _with_a_buffer(), False),
+        (_tied(), Three(silu), False),
+        (Slotted(silu), Slotted(silu), False),
+        (nn.Sequential(*[nn.SiLU()] * 2), nn.Sequential(nn.SiLU(), nn.SiLU()), False),
+    ],
+)
+def test_what_looks_alike(one: nn.Module, other: nn.Module, alike: bool) -> None:  # noqa: FBT001 - pytest's
+    """What a forward can read makes a difference, unless it is a weight's value."""
+    assert (likeness(one) == likeness(other)) is alike
+
+
+def test_who_looks_alike_is_looked_at() -> None:
+    """What no attribute shows is seen in what a module gives."""
+    scales: WeakKeyDictionary[nn.Module, float] = WeakKeyDictionary()
+
+    class Hidden(Three):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) if self not in scales else super().forward(x) * scales[self]
+
+    model = nn.Sequential(Hidden(silu), Hidden(silu), Hidden(silu))
+    scales[model[1]] = 0.5
+    assert likeness(model[0]) == likeness(model[1])
+    assert [isinstance(roles, Roles) for roles in find(model).values()] == [True, False, True]

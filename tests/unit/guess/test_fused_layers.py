@@ -9,9 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402 - after the skip
+from torch.utils.checkpoint import checkpoint  # noqa: E402 - as above
 
 import foretrace  # noqa: E402 - as above
 from foretrace.fused import GeGLUMLP, SwiGLUMLP, geglu, paths, plan, replace  # noqa: E402 - imports torch
+from foretrace.guess import fusion  # noqa: E402 - as above
 from foretrace.guess.api import guess_built  # noqa: E402 - as above
 
 if TYPE_CHECKING:
@@ -147,6 +149,77 @@ def test_a_compiled_training_step() -> None:
     backward = [("backward", op) for op in ("foretrace::gated_backward", "aten::mm", "aten::mm")]
     added = [("backward", "aten::add_")] * 3  # to the gradients of the first step
     assert [(kernel.phase, kernel.op) for kernel in made.kernels] == [*forward, *backward, *added]
+
+
+class Several(nn.Module):
+    """A compiled layer that meets another number of rows again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = torch.compile(_layer())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """``[rows, 768]``."""
+        return self.mlp(x), self.mlp(x[:4096]), self.mlp(x[:1024])
+
+
+def test_sizes_that_a_compiler_has_made_symbols() -> None:
+    """Every call's own path, with Inductor's own decision."""
+    made = foretrace.guess(Several(), torch.empty(8192, 768, dtype=torch.bfloat16), on="h200")
+    assert [kernel.op for kernel in made.kernels] == ["foretrace::gated_mlp", *GATED, *GATED]
+    assert not any("modelled" in note for note in made.notes)
+
+
+def test_a_model_of_the_compiler_knows_the_layers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Inductor's own decision cannot be had, its operators are still no kernels."""
+
+    def refuse(*_: object) -> None:
+        raise NotImplementedError("another version")
+
+    monkeypatch.setattr(fusion, "decide", refuse)
+    x = torch.empty(4096, 768, dtype=torch.bfloat16)
+    assert _ops(_layer(), x, variant="compile") == GATED
+
+
+class Checkpointed(nn.Module):
+    """A layer whose forward runs again in its backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = _layer()
+
+    def forward(self, x: Tensor, dy: Tensor) -> None:
+        """``[rows, 768]`` both."""
+        checkpoint(self.mlp, x, use_reentrant=False).backward(dy)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own look at a tensor between two graphs
+@pytest.mark.parametrize("variant", ["eager", "compile"])
+def test_checkpointing(variant: Variant) -> None:
+    """As on a device, where a compiler does not look into a backward."""
+    x, dy = (torch.empty(8192, 768, dtype=torch.bfloat16) for _ in range(2))
+    found = _ops(Checkpointed(), x, dy, grad=True, variant=variant)
+    assert found[:7] == [*GATED, *GATED, "foretrace::gated_backward", "aten::mm", "aten::mm"]
+
+
+class Autocast(nn.Module):
+    """A layer in fp32 under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = _layer(torch.float32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[rows, 768]``."""
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            y: Tensor = self.mlp(x)
+        return y
+
+
+@pytest.mark.parametrize("variant", ["eager", "compile"])
+def test_autocast(variant: Variant) -> None:
+    """The layer's own path for the type that autocast casts to."""
+    assert _ops(Autocast(), torch.empty(8192, 768), variant=variant)[-1] == "foretrace::gated_mlp"
 
 
 class Gate(nn.Module):

@@ -51,6 +51,18 @@ def test_latency_depth_and_stretch() -> None:
     assert (row["launches"], row["idle_ns"], row["wall_ns"]) == (3, 294_000, 300_000)
 
 
+def test_a_stretch_counts_no_time_in_which_another_stream_works() -> None:
+    """The kernel that a call starts comes 300 µs later; for 200 of those a kernel launched after it works."""
+    built = TraceBuilder()
+    built.op("aten::a", 0, 30).kernel("a", 15, 2, launch=(10, 4))
+    built.op("aten::late", 100, 30).kernel("late", 410, 2, launch=(110, 4), stream=8)
+    built.op("aten::b", 150, 30).kernel("b", 200, 200, launch=(160, 4))
+    answer = launch.answer(built.run())
+    assert answer is not None
+    assert answer.sentence.startswith("At times, for 183 µs: 1 of 3 launch calls")
+    assert [row["idle_ns"] for row in answer.evidence] == [183_000]
+
+
 def test_a_kernel_before_its_launch_is_clock_skew() -> None:
     """A kernel that starts 0.8 µs before its call has no huge latency; the clocks disagree."""
     built = TraceBuilder().kernel("k", 1004.2, 9, launch=(1005.0, 4), api="cuLaunchKernelEx")

@@ -116,9 +116,9 @@ def act(x, ACTIVATION: tl.constexpr, FAST: tl.constexpr):
 def act_and_slope(x, ACTIVATION: tl.constexpr, FAST: tl.constexpr):
     """``act(x)`` and ``act'(x)`` for fp32 ``x``."""
     if ACTIVATION == "none":
-        return x, x * 0.0 + 1.0
+        return x, tl.where(x < 0, 1.0, 1.0)
     elif ACTIVATION == "relu":  # noqa: RET505 - as above
-        return tl.where(x < 0, 0.0, x), tl.where(x > 0, 1.0, 0.0)
+        return tl.where(x < 0, 0.0, x), tl.where(x <= 0, 0.0, 1.0)
     else:
         s = _gate(x, ACTIVATION, FAST)
         value = x * s
