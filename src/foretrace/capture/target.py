@@ -7,6 +7,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
+_WANTS_A_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No (CUDA|HIP) GPUs")
 _FORM = "write `path/to/file.py:factory` or `package.module:factory`"
 
 
@@ -70,7 +72,10 @@ class Target:
             raise
         except (Exception, SystemExit) as error:
             message = f"`{self.text}` raised {in_one_line(error)}"
-            raise InputError(message, hint="call the factory by itself to see where") from error
+            hint = "call the factory by itself to see where"
+            if _WANTS_A_GPU.search(str(error)):
+                hint = f"without a GPU let the factory choose its device, or `foretrace guess {self.text} --on h200`"
+            raise InputError(message, hint=hint) from error
         return _workload(self.text, built)
 
 
@@ -121,6 +126,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 def _imported(place: str, load: Callable[[], ModuleType]) -> ModuleType:
+    arguments, sys.argv = sys.argv, [place]  # a script that reads its own must not read foretrace's
     try:
         return load()
     except ModuleNotFoundError as error:
@@ -135,6 +141,8 @@ def _imported(place: str, load: Callable[[], ModuleType]) -> ModuleType:
     except (Exception, SystemExit) as error:
         message = f"`{place}` cannot be imported: {in_one_line(error)}"
         raise InputError(message, hint="import it by itself to see where") from error
+    finally:
+        sys.argv = arguments
 
 
 def _load_file(place: str) -> ModuleType:

@@ -70,7 +70,8 @@ def find_variant(name: str) -> Variant:
     """
     if name not in _VARIANTS:
         message = f"there is no variant `{name}`"
-        raise InputError(message, hint=f"known are {_known()}")
+        more = "the target's file can register others, and `foretrace fuse TARGET --measure` times the fused layers"
+        raise InputError(message, hint=f"known are {_known()}; {more}")
     return _VARIANTS[name]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING
 
 from foretrace.cli.output import STDOUT, Output
@@ -14,7 +15,7 @@ from foretrace.report.diff import diff_document
 from foretrace.report.page import compared
 from foretrace.run import build
 from foretrace.trace import read_trace
-from foretrace.units import plural
+from foretrace.units import percent, plural
 
 if TYPE_CHECKING:
     from foretrace.diff import Diff
@@ -39,7 +40,13 @@ def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = 
     runs = _read(before), _read(after)
     found = compare(*runs, anyway=anyway)
     out.emit(lambda: diff_document(found), lambda: found, lambda: compared(found, *runs))
-    return 0 if limit is None else _judge(found, limit, anyway=anyway)
+    if limit is None:
+        return 0
+    broken = _judge(found, limit, anyway=anyway)
+    if broken:
+        slower = percent((found.steps.ratio or 1) - 1, 1)
+        sys.stderr.write(f"the gate of {percent(limit, 1)} is broken: {slower} slower\n")
+    return int(broken)
 
 
 def _read(path: str) -> Run:
@@ -58,8 +65,8 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def _judge(found: Diff, limit: float, *, anyway: bool) -> int:
-    """1 when the gate is broken.
+def _judge(found: Diff, limit: float, *, anyway: bool) -> bool:
+    """Whether the gate is broken.
 
     Raises:
         InputError: The runs cannot be judged.
@@ -81,4 +88,4 @@ def _judge(found: Diff, limit: float, *, anyway: bool) -> int:
             f"the gate could not run: {plural(fewest, 'counted step')} a side cannot tell",
             hint=f"record at least {FEWEST_STEPS} steps a side: `foretrace profile … --active {FEWEST_STEPS}`",
         )
-    return int(found.steps.verdict == "slower" and found.steps.ratio > 1 + limit)
+    return found.steps.verdict == "slower" and found.steps.ratio > 1 + limit

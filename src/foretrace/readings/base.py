@@ -34,7 +34,8 @@ class Advice:
 
     Attributes:
         text: One imperative sentence or two.
-        saves_ns: What it would save per step at most, nanoseconds; ``None`` when that cannot be said.
+        saves_ns: What it would save per step, nanoseconds: at most where it is waiting, else about; ``None`` when that
+            cannot be said.
         waiting: Whether what it saves is time in which the GPU waits, so that it is a part of the step and not of the
             GPU's work.
     """

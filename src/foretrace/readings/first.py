@@ -83,7 +83,13 @@ def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
         return first.advice.text
     share, whole = _share(run, first, busy)
     of_it = f", {percent(share, 1)} of {whole}" if share is not None else ""
-    return f"{first.advice.text} Saves up to {duration(first.saves_ns)} {a_period(run)}{of_it}."
+    about_it = about(waiting=first.advice.waiting)
+    return f"{first.advice.text} Saves {about_it} {duration(first.saves_ns)} {a_period(run)}{of_it}."
+
+
+def about(*, waiting: bool) -> str:
+    """How sure a saving is: no more than is waited can be won back; of work, bytes at peak bandwidth tell roughly."""
+    return "up to" if waiting else "about"
 
 
 def _share(run: Run, found: _Found, busy: float) -> tuple[float | None, str]:

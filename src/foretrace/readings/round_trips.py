@@ -269,7 +269,7 @@ def _advice(run: Run, pairs: Sequence[Pair]) -> Advice | None:
     if kind == "chain":
         tool = "a fused layer" if all(_compiled(run, pair) for pair in some) else "torch.compile or a fused layer"
         more = _ns(run, sum(pair.saved_bytes for pair in pairs if pair.kind == "epilogue"))
-        further = f" One that works inside the GEMMs would spare up to {duration(more)} more." if more else ""
+        further = f" One that works inside the GEMMs would spare about {duration(more)} more." if more else ""
         text = f"Fuse {spoken(_pairs(run, some))} ({tool}): the tensors between them stay on the chip.{further}"
         return Advice(text, saves)
     return Advice(

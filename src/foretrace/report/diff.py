@@ -97,8 +97,7 @@ def _word(change: Change) -> str:
     if change.status == "same":
         if "count" in change.fields:
             return "{:g} → {:g} times".format(*change.fields["count"])
-        slower = (change.ratio or 1.0) > 1
-        return f"same kernel, {'slower' if slower else 'faster'}" if change.significant else ""
+        return ("slower" if (change.ratio or 1.0) > 1 else "faster") if change.significant else ""
     return f"{change.status}, by their order" if change.inferred else change.status
 
 

@@ -372,7 +372,7 @@ def _measured(found: Fuse) -> list[Block]:
 def _next(found: Fuse) -> list[Item]:
     command = f"foretrace fuse {found.target}"
     arguments = f"{' --grad' * found.grad}{f' -- {shlex.join(found.arguments)}' if found.arguments else ''}"
-    items = [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
+    items = [] if found.is_plain else [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
     if found.device is None or not found.is_here:
         where = found.device or "a CUDA GPU"
         items.insert(0, Item(f"ask again where {where} is", f"{command} --check --measure{arguments}"))

@@ -57,7 +57,7 @@ def guess_document(guess: Guess, written: str | None = None) -> Document:
 
 def _table(kernels: Sequence[GuessedKernel]) -> Table:
     if len(kernels) <= MOST_ROWS:
-        return Table(_COLUMNS, [_row([kernel]) for kernel in kernels])
+        return Table(_COLUMNS, [_row([kernel]) for kernel in kernels], folds=True)
     alike: dict[Any, list[GuessedKernel]] = {}
     for kernel in kernels:
         key = (kernel.op, kernel.op_class, kernel.shapes, kernel.epilogue, kernel.fused_ops, kernel.bytes)
@@ -66,7 +66,7 @@ def _table(kernels: Sequence[GuessedKernel]) -> Table:
     rest = len(rows) - MOST_ROWS
     more = f"and {plural(rest, 'other kind')} of kernel; --format json has all" if rest > 0 else None
     title = f"{plural(len(kernels), 'kernel')}, equal ones together"
-    return Table(_COLUMNS, rows[:MOST_ROWS], title=title, more=more)
+    return Table(_COLUMNS, rows[:MOST_ROWS], title=title, more=more, folds=True)
 
 
 def _row(some: Sequence[GuessedKernel]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from foretrace import units
+from foretrace.readings.first import about
 from foretrace.readings.lines import a_period
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
 from foretrace.report.kernel_table import kernel_table
@@ -121,9 +122,9 @@ def _saving(run: Run, row: Mapping[str, Any]) -> str:
     if row.get("saves_ns") is None:
         return ""
     share = row.get("share")
-    whole = "it" if row.get("share_of") == "the step" else "GPU time"
-    of_it = f" ({units.percent(share, 1)} of {whole})" if share is not None else ""
-    return f" Saves up to {units.duration(row['saves_ns'])} {a_period(run)}{of_it}."
+    waiting = row.get("share_of") == "the step"
+    of_it = f" ({units.percent(share, 1)} of {'it' if waiting else 'GPU time'})" if share is not None else ""
+    return f" Saves {about(waiting=waiting)} {units.duration(row['saves_ns'])} {a_period(run)}{of_it}."
 
 
 def _brief(answer: Answer) -> str:

@@ -10,7 +10,7 @@ from foretrace import stats
 from foretrace.diff.host import regions
 from foretrace.readings import Column
 from foretrace.report.document import Item, Listing, Table
-from foretrace.units import duration, plural, significant
+from foretrace.units import duration, percent, plural, significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,6 +122,13 @@ def _is_faster(one: Variant, base: Variant) -> bool:
     return one.wall_ns < (1 - noise) * base.wall_ns
 
 
+def _too_scattered(best: Variant, base: Variant) -> str:
+    if best is base or (best.wall_ns or 0) >= (1 - _WITHIN_NOISE) * (base.wall_ns or 0):
+        return ""
+    scatter = percent(max(best.spread or 0.0, base.spread or 0.0), 1)
+    return f"; the {duration(best.wall_ns or 0)} of {best.variant} is less, but these timings scatter by {scatter}"
+
+
 def _times(one: Variant, base: Variant) -> str:
     return f"{significant((one.wall_ns or 0) / (base.wall_ns or 1), 2)}×"
 
@@ -151,7 +158,7 @@ def verdict(found: Sequence[Variant]) -> str | None:
     best = min(timed, key=lambda one: one.wall_ns or 0)
     if not _is_faster(best, base):
         slower = [f"{one.variant} takes {_times(one, base)} as long" for one in timed if _is_faster(base, one)]
-        more = f"; {', '.join(slower)}" if slower else ""
+        more = f"; {', '.join(slower)}" if slower else _too_scattered(best, base)
         return f"Nothing clearly beats {base.variant} without the profiler: {duration(base.wall_ns or 0)} a step{more}."
     text = (
         f"Without the profiler {best.variant} is the fastest: {duration(best.wall_ns or 0)} a step against "

@@ -117,6 +117,29 @@ def test_a_factory_that_builds_no_workload_is_named(targets: Path, name: str, me
     assert caught.value.message == f"`{target.text}` {message}"
 
 
+def test_a_factory_that_wants_a_gpu_is_told_what_works_without(tmp_path: Path) -> None:
+    """The hint names the way to choose a device, and the question that needs none."""
+    file = tmp_path / "wants.py"
+    file.write_text(
+        "def model():\n    raise AssertionError('Torch not compiled with CUDA enabled')\n", encoding="utf-8"
+    )
+    with pytest.raises(InputError) as caught:
+        _target(f"{file}:model").build()
+    assert caught.value.hint == (
+        f"without a GPU let the factory choose its device, or `foretrace guess {file}:model --on h200`"
+    )
+
+
+def test_a_file_that_reads_arguments_reads_none_of_foretrace_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script may have a factory beside its own command line."""
+    monkeypatch.setattr("sys.argv", ["foretrace", "profile", "--odd"])
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import argparse\nargparse.ArgumentParser().parse_args()\ndef model(): return print, ()\n", encoding="utf-8"
+    )
+    assert _target(f"{file}:model").build().call is print
+
+
 def test_what_cannot_be_called_is_no_factory(targets: Path) -> None:
     """A number by that name is refused."""
     with pytest.raises(InputError, match="cannot be called: it is of type int"):

@@ -198,6 +198,8 @@ def test_what_to_do_next_repeats_the_arguments() -> None:
     assert "foretrace fuse m.py:f --measure -- --name 'a b'" in text
     on_a_cpu = to_terminal(fuse_document(Fuse("m.py:f", (), None, (_served("a", CPU),))), width=100)
     assert re.search(r"ask again where a CUDA GPU is +foretrace fuse m.py:f --check --measure", on_a_cpu)
+    assert "swap them in your code" in text
+    assert "swap them in your code" not in on_a_cpu  # it would change nothing there
 
 
 def test_the_json_says_unknown_as_null() -> None:

@@ -45,7 +45,7 @@ def test_the_page_is_in_reading_order(run: Run) -> None:
         _answer("window", "Unheard-of 1 · 1 kernel. No steps were recorded."),
         _answer("idle", "The GPU sits idle for 12 µs."),
         _answer("bound", "Overhead-bound while profiled."),
-        Answer("first", "first?", "Fuse them. Saves up to 21.0 µs a step. MFU is 27 %.", evidence=(_FUSE, _PIN)),
+        Answer("first", "first?", "Fuse them. Saves about 21.0 µs a step. MFU is 27 %.", evidence=(_FUSE, _PIN)),
     )
     blocks = overview(run, answers).blocks
     assert blocks[0] == Headline("Unheard-of 1 · 1 kernel")
@@ -55,7 +55,7 @@ def test_the_page_is_in_reading_order(run: Run) -> None:
     assert isinstance(rest[1], Table)
     assert rest[1].title == "On the GPU, over the whole trace, in order"
     to_do = (
-        Item("Fuse them. Saves up to 21.0 µs in this trace (9.00 % of GPU time).", "--ask round_trips"),
+        Item("Fuse them. Saves about 21.0 µs in this trace (9.00 % of GPU time).", "--ask round_trips"),
         Item("Pin it.", "--ask copies"),
     )
     assert rest[2] == Listing("Do first", to_do, numbered=True)
