@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotation when it runs
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -46,7 +47,9 @@ def guess(
     made = of_target(target, arguments, on=on, variant=variant, grad=grad)
     if write is not None:
         _write(write, to_toml(made))
-    out.emit(lambda: guess_document(made, str(write) if write else None), made.to_json)
+    flags = f"{f' --on {on}' if on else ''}{' --variant compile' * (variant == 'compile')}{' --grad' * grad}"
+    command = f"foretrace guess {target}{flags}", f" -- {shlex.join(arguments)}" if arguments else ""
+    out.emit(lambda: guess_document(made, str(write) if write else None, command), made.to_json)
 
 
 def of_target(

@@ -34,12 +34,15 @@ _COLUMNS = (
 )
 
 
-def guess_document(guess: Guess, written: str | None = None) -> Document:
+def guess_document(
+    guess: Guess, written: str | None = None, command: tuple[str, str] = ("foretrace guess …", "")
+) -> Document:
     """The guess as a person reads it.
 
     Args:
         guess: What is expected.
         written: Path of the file that it was written to.
+        command: How it was asked for, and what of that stands behind every option.
     """
     about = [guess.target, guess.variant, f"on {guess.device}" if guess.device else "no device named"]
     blocks: list[Block] = [Headline(" · ".join(part for part in about if part)), Sentence(guess.sentence)]
@@ -49,9 +52,13 @@ def guess_document(guess: Guess, written: str | None = None) -> Document:
         blocks.append(Sentence(f"Launch nothing: {', '.join(guess.launches_nothing)}."))
     blocks += [Note(f"graph break: {reason}") for reason in guess.breaks]
     blocks += [Note(note) for note in guess.notes]
-    hint = f"foretrace check TRACE --guess {written}" if written else "foretrace guess … --write FILE.toml"
-    text = "hold it against a trace" if written else "keep it, edit it, and hold it against a trace"
-    blocks.append(Listing("Next", (Item(text, hint),)))
+    asked, arguments = command
+    items = [Item("keep it, edit it, and hold it against a trace", f"{asked} --write FILE.toml{arguments}")]
+    if written:
+        items = [Item("hold it against a trace", f"foretrace check TRACE --guess {written}")]
+    if guess.device is None:
+        items.insert(0, Item("how fast it could be, on a GPU that need not be here", f"{asked} --on h200{arguments}"))
+    blocks.append(Listing("Next", tuple(items)))
     return Document(tuple(blocks))
 
 
