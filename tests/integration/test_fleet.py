@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from foretrace.cli.app import main
-from foretrace.fleet import summarize
+from foretrace.fleet import read_fleet, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 RANKS = Path(__file__).parents[1] / "data" / "two_ranks"
 
@@ -45,9 +47,9 @@ def test_recorded_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     """Three runs in one folder are told apart by their names; every collective has its pair."""
     found = told(capsys, str(RANKS))
     assert found["schema"] == "foretrace.fleet/1"
-    assert [job["name"] for job in found["jobs"]] == list(APART)
+    assert [job["name"] for job in found["jobs"]] == [f"{RANKS}/{name}" for name in APART]
     for job in found["jobs"]:
-        first, others, late = APART[job["name"]]
+        first, others, late = APART[job["name"].rpartition("/")[2]]
         assert (job["world_size"], job["missing_ranks"], job["unmatched"]) == (2, [], 0)
         assert job["matched"] == (3 if "tp" in job["name"] else 12)
         assert job["late_rank"] == late
@@ -114,7 +116,11 @@ def test_single_runs_stand_in_one_table(capsys: pytest.CaptureFixture[str]) -> N
     ("arguments", "says"),
     [
         ((), "no trace was given"),
+        (("nothing*.json", "/nowhere"), "no file `nothing*.json`"),
+        ((f"{'x' * 300}.json",), "no file `xxx"),
         ((str(RANKS), "--executor", "slurm"), "no executor `slurm`"),
+        ((str(RANKS), "--executor", "dask://here"), "`dask://here` is no address"),
+        ((str(RANKS), "--executor", "dask://localhost:1"), "no Dask scheduler answers at `localhost:1`"),
         ((str(RANKS), "--workers", "0"), "0 workers"),
         ((str(RANKS), "--executor", "dask://localhost:1", "--workers", "2"), "a cluster has the workers that it has"),
         ((str(Path(__file__).parent / "capture"),), "no trace in"),
@@ -126,6 +132,38 @@ def test_what_cannot_be_done(arguments: tuple[str, ...], says: str, capsys: pyte
     told = capsys.readouterr().err
     assert says in told
     assert "hint:" in told
+
+
+class Dying(Executor):
+    """Its workers die."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future that nobody fulfils."""
+        del fn, args, kwargs
+        future: Future[Any] = Future()
+        future.set_exception(BrokenProcessPool("terminated abruptly"))
+        return future
+
+
+def test_a_worker_that_dies_is_said_with_what_to_do() -> None:
+    """Memory is the usual reason."""
+    (failed,) = read_fleet([str(RANKS / "ddp_rank0.json.gz")], Dying(), lambda *_: None).failed
+    assert "memory" in failed.why
+    assert failed.hint == "`--workers 1` reads one trace at a time"
+
+
+def test_folders_keep_runs_apart_and_a_file_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs under the same names, one of them given twice, with a file that cannot be unpacked beside it."""
+    for run, name in (("one", "ddp_rank"), ("two", "ddp_straggler_rank")):
+        (tmp_path / run).mkdir()
+        for rank in (0, 1):
+            shutil.copy(RANKS / f"{name}{rank}.json.gz", tmp_path / run / f"rank{rank}.json.gz")
+    (tmp_path / "two" / "rank2.json.gz").write_bytes(b"\x1f\x8b no gzip")
+    folders = [str(tmp_path / "one"), str(tmp_path / "two"), f"{tmp_path}/one/../one"]
+    found = told(capsys, *folders, "--workers", "1", code=1)
+    assert [job["name"] for job in found["jobs"]] == [f"{tmp_path}/{run}/rank#.json.gz" for run in ("one", "two")]
+    assert [len(job["ranks"]) for job in found["jobs"]] == [2, 2]
+    assert [failed["path"] for failed in found["failed"]] == [str(tmp_path / "two" / "rank2.json.gz")]
 
 
 @pytest.fixture

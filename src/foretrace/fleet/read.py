@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from concurrent.futures import as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from foretrace.trace.folder import traces_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor, Future
+
+_PACKED = (".json.gz", ".json.zip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Job:
 
     Attributes:
         name: What their paths have in common.
-        ranks: By their number; a trace that names none has its place in the order of the files.
+        ranks: By their number; one trace that names none is 0.
         meetings: Their collectives, held against each other.
         world_size: As the files say.
     """
@@ -62,20 +65,37 @@ def find(paths: Iterable[str]) -> list[str]:
     """The traces at ``paths``: files and addresses as they are, folders with all that is in them, each once.
 
     Raises:
-        InputError: Nothing is there.
+        InputError: Nothing is there, or a folder cannot be read.
     """
-    found: dict[str, None] = {}
-    for path in paths:
-        if "://" not in path and Path(path).is_dir():
-            inside = [str(member.path) for member in traces_in(Path(path))]
-            if not inside:
-                raise InputError(f"no trace in `{path}`", hint="traces are named *.json, *.json.gz, *.json.zip")
-            found.update(dict.fromkeys(inside))
-        else:
-            found[path] = None
-    if not found:
+    given = list(paths)
+    if not given:
         raise InputError("no trace was given", hint="`foretrace fleet traces/` reads all that are in a folder")
-    return list(found)
+    if not any(map(_is_there, given)):
+        raise InputError(f"no file `{given[0]}`", hint="check the path; a pattern that matches nothing stays as it is")
+    found: dict[str, str] = {}
+    for path in given:
+        for one in _inside(path) if "://" not in path and _is_there(path) and Path(path).is_dir() else [path]:
+            found.setdefault(one if "://" in one else os.path.realpath(one), one)
+    return list(found.values())
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return "://" in path or Path(path).exists()
+    except OSError:  # a name that is too long, say: reading it says why
+        return False
+
+
+def _inside(folder: str) -> list[str]:
+    try:
+        traces = {str(member.path) for member in traces_in(Path(folder))}
+        # packed files that cannot be unpacked are none by their first bytes, and must not be passed over in silence
+        packed = {str(path) for path in Path(folder).rglob("*") if path.name.endswith(_PACKED) and path.is_file()}
+    except OSError as error:
+        raise InputError(f"cannot read `{error.filename or folder}`: {error.strerror}") from error
+    if not traces | packed:
+        raise InputError(f"no trace in `{folder}`", hint="traces are named *.json, *.json.gz, *.json.zip")
+    return sorted(traces | packed)
 
 
 def read_fleet(paths: Sequence[str], executor: Executor, tell: Callable[[str, int, int], None]) -> Fleet:
@@ -106,36 +126,85 @@ def _result(path: str, future: Future[Summary]) -> Summary | Failed:
         return future.result()
     except ForetraceError as error:
         return Failed(path, error.message, error.hint)
+    except (BrokenExecutor, MemoryError):
+        why = "its worker died, or one that shared its pool did: perhaps for want of memory"
+        return Failed(path, why, "`--workers 1` reads one trace at a time")
+    except CancelledError:
+        return Failed(path, "the cluster dropped it", "see whether its scheduler and workers still run")
     except Exception as error:  # noqa: BLE001 - a worker may die of anything, and the others' traces count
         return Failed(path, f"{type(error).__name__}: {error}".strip(": "))
 
 
-def _jobs(summaries: Sequence[Summary]) -> Iterable[Job]:
-    """One job where no rank comes twice; else one for all files of a folder whose names differ in numbers only."""
-    if len(summaries) and _distinct(summaries):
-        return [_job(summaries)]
-    alike: defaultdict[str, list[Summary]] = defaultdict(list)
-    for summary in summaries:
-        alike[re.sub(r"\d+", "#", summary.path)].append(summary)
-    groups = alike.values()
-    return [_job(part) for group in groups for part in ([group] if _distinct(group) else [[one] for one in group])]
+def _jobs(summaries: Sequence[Summary]) -> list[Job]:
+    """Ranks that were recorded at one time are one run; where one comes twice, names tell runs apart.
+
+    Clocks of two machines can be so far apart that their files seem to be of different times: files whose names differ
+    in numbers only are put together all the same.
+    """
+    parts = [part for cluster in _at_one_time(summaries) for part in _distinct(cluster)]
+    alike: defaultdict[frozenset[tuple[str, str]], list[list[Summary]]] = defaultdict(list)
+    for part in parts:
+        alike[frozenset(map(_alike, part))].append(part)
+    jobs = []
+    for same in alike.values():
+        together = [one for part in same for one in part]
+        jobs += [together] if _are_distinct(together) else same
+    order = {summary.path: i for i, summary in enumerate(summaries)}
+    return [_job(part) for part in sorted(jobs, key=lambda part: min(order[one.path] for one in part))]
 
 
-def _distinct(summaries: Sequence[Summary]) -> bool:
-    ranks = [summary.rank for summary in summaries if summary.rank is not None]
-    return len(ranks) == len(summaries) == len(set(ranks)) or len(summaries) == 1
+def _at_one_time(summaries: Sequence[Summary]) -> Iterable[list[Summary]]:
+    """Ranks of one world size whose traces overlap in time, one with the next; those without a rank by themselves."""
+    worlds: defaultdict[int | None, list[Summary]] = defaultdict(list)
+    for one in summaries:
+        if one.rank is None:
+            yield [one]
+        else:
+            worlds[one.world_size].append(one)
+    for world in worlds.values():
+        cluster: list[Summary] = []
+        until = 0
+        for one in sorted(world, key=lambda one: one.start_ns):
+            if cluster and one.start_ns > until:
+                yield cluster
+                cluster = []
+            until = max(until, one.end_ns) if cluster else one.end_ns
+            cluster.append(one)
+        yield cluster
+
+
+def _distinct(summaries: Sequence[Summary]) -> list[list[Summary]]:
+    """As one where no rank comes twice; else by their names; else each by itself."""
+    if _are_distinct(summaries):
+        return [list(summaries)]
+    alike: defaultdict[tuple[str, str], list[Summary]] = defaultdict(list)
+    for one in summaries:
+        alike[_alike(one)].append(one)
+    return [p for group in alike.values() for p in ([group] if _are_distinct(group) else [[one] for one in group])]
+
+
+def _are_distinct(summaries: Sequence[Summary]) -> bool:
+    ranks = {one.rank for one in summaries}
+    return len(summaries) == 1 or (len(ranks) == len(summaries) and None not in ranks)
+
+
+def _alike(summary: Summary) -> tuple[str, str]:
+    """The folder, and the name without its numbers."""
+    folder, _, name = summary.path.replace("\\", "/").rpartition("/")
+    return folder, re.sub(r"\d+", "#", name)
 
 
 def _job(summaries: Sequence[Summary]) -> Job:
-    ranks = {i if one.rank is None else one.rank: one for i, one in enumerate(summaries)}
+    ranks = dict(sorted((0 if one.rank is None else one.rank, one) for one in summaries))
     sizes = [one.world_size for one in summaries if one.world_size is not None]
-    ranks = dict(sorted(ranks.items()))
-    return Job(_name([one.path for one in summaries]), ranks, meet(ranks), max(sizes, default=None))
+    return Job(_name(summaries), ranks, meet(ranks), max(sizes, default=None))
 
 
-def _name(paths: Sequence[str]) -> str:
-    """What the file names of a job have in common, numbers left out: ``ddp_rank#.json.gz``; one file's own name."""
-    if len(paths) == 1:
-        return Path(paths[0]).name
-    names = {re.sub(r"\d+", "#", Path(path).name) for path in paths}
-    return names.pop() if len(names) == 1 else Path(paths[0]).parent.name or "."
+def _name(summaries: Sequence[Summary]) -> str:
+    """What the files of a job have in common, numbers left out: ``run7/rank#.json.gz``; one file's own path."""
+    if len(summaries) == 1:
+        return summaries[0].path
+    folders, names = ({one[i] for one in map(_alike, summaries)} for i in (0, 1))
+    name = names.pop() if len(names) == 1 else f"{len(summaries)} files"
+    folder = folders.pop() if len(folders) == 1 else ""
+    return f"{folder}/{name}" if folder else name

@@ -17,13 +17,15 @@ _WORTH_A_WORD = 0.02
 _LONGER = 1.05
 
 
+def step_ns(standings: Sequence[Standing]) -> float:
+    """How long a step takes the ranks, in their median."""
+    return stats.median([one.step_ns for one in standings]) or 0.0
+
+
 def culprit(standings: Sequence[Standing]) -> Standing | None:
-    """The rank that holds the others up most, where that is worth a word: at least 2 % of its step."""
-    known = [one for one in standings if one.holds_up_ns is not None and one.wall_ns]
-    if not known:
-        return None
-    most = max(known, key=lambda one: one.holds_up_ns or 0.0)
-    return most if (most.holds_up_ns or 0.0) >= _WORTH_A_WORD * (most.wall_ns or 0.0) else None
+    """The rank that holds the others up most, where that is worth a word: at least 2 % of a step."""
+    most = max(standings, key=lambda one: one.holds_up_ns or 0.0)
+    return most if (most.holds_up_ns or 0.0) > _WORTH_A_WORD * step_ns(standings) else None
 
 
 def works_longer(one: Standing, standings: Sequence[Standing]) -> bool:
@@ -38,23 +40,24 @@ def _others_own_ns(one: Standing, standings: Sequence[Standing]) -> float | None
 
 def sentence(standings: Sequence[Standing], meetings: Meetings) -> str:
     """For two ranks or more."""
-    late = culprit(standings)
+    if not meetings.met:
+        return f"Who waits for whom cannot be told: {_why_not(meetings)}. {_apart(standings)}".rstrip()
+    step, late = step_ns(standings), culprit(standings)
     if late is not None:
-        held = (
-            f"Rank {late.rank} holds the others up by {duration(late.holds_up_ns or 0)} a step "
-            f"({percent(late.holds_up_ns or 0, late.wall_ns or 0)} of its {duration(late.wall_ns or 0)}): it came last "
-            f"to {late.last:,} of {plural(late.met, 'collective')}."
-        )
-        return f"{held} {_why(late, standings)}"
-    if meetings.met:
-        most = max(standings, key=lambda one: one.holds_up_ns or 0.0)
-        if not most.holds_up_ns:
-            return "No rank holds the others up: what waits does so beside other work."
+        held = late.holds_up_ns or 0.0
         return (
-            f"No rank holds the others up for long: rank {most.rank} does most, by {duration(most.holds_up_ns or 0)} a "
-            f"step ({percent(most.holds_up_ns or 0, most.wall_ns or 0)})."
+            f"Rank {late.rank} holds the others up by {duration(held)} a step ({percent(held, step)} of "
+            f"{duration(step)}): it came last to {late.last:,} of {plural(late.met, 'collective')}. "
+            f"{_why(late, standings)}"
+        ).rstrip()
+    lost = stats.median([one.lost_ns for one in standings if one.lost_ns is not None]) or 0.0
+    if lost > _WORTH_A_WORD * step:
+        return (
+            f"Ranks wait {duration(lost)} a step for one another ({percent(lost, step)} of {duration(step)}, in their "
+            "median), and no one rank is behind it: another one is late each time."
         )
-    return f"Who waits for whom cannot be told: {_why_not(meetings)}. {_apart(standings)}".rstrip()
+    waits = f"they wait {duration(lost)} a step ({percent(lost, step)}), in their median"
+    return f"No rank holds the others up for long: {waits}."
 
 
 def _why(late: Standing, standings: Sequence[Standing]) -> str:
@@ -70,7 +73,8 @@ def _why(late: Standing, standings: Sequence[Standing]) -> str:
 def _why_not(meetings: Meetings) -> str:
     if not meetings.unmatched:
         return "the traces hold no collective of a step"
-    return f"{plural(meetings.unmatched, 'kernel')} of collectives, and in no step the same on all ranks of a group"
+    kernels = plural(meetings.unmatched, "kernel")
+    return f"of {kernels} of collectives none could be put to another rank's"
 
 
 def _apart(standings: Sequence[Standing]) -> str:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foretrace import stats
+from foretrace.fleet.blame import losses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from foretrace.fleet.blame import Losses
     from foretrace.fleet.merge import Meeting
     from foretrace.fleet.read import Job
     from foretrace.fleet.summary import StepTimes
@@ -25,7 +27,7 @@ class Standing:
         steps: How many steps the medians are over; 0 where the trace has none and stands for one.
         wall_ns, busy_ns, own_ns, exposed_ns: As in `StepTimes`.
         lost_ns: It had nothing to do but wait in a collective for another rank.
-        holds_up_ns: It made the others wait so, the mean over them.
+        holds_up_ns: It made the others wait so, the mean over them, directly or through ranks that it had delayed.
         last: How many collectives it came last to.
         met: Of how many.
     """
@@ -41,6 +43,11 @@ class Standing:
     last: int
     met: int
 
+    @property
+    def step_ns(self) -> float:
+        """A step's length: the host's mark, or the GPU's work where the host runs ahead of it."""
+        return max(self.wall_ns or 0.0, self.busy_ns or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -52,7 +59,7 @@ class Kind:
         count, a_step: How many there were, in all and in a step.
         moving_ns, apart_ns: Medians of `Meeting`'s.
         lost_ns: The median of what the rank that waits longest loses.
-        latest: The rank that came last most often.
+        latest: The rank that came last most often; ``None`` where none did by more than a tie.
         latest_count: How often.
     """
 
@@ -65,24 +72,35 @@ class Kind:
     moving_ns: float | None
     apart_ns: float | None
     lost_ns: float | None
-    latest: int
+    latest: int | None
     latest_count: int
 
 
 def standings(job: Job) -> tuple[Standing, ...]:
     """Every rank, in order."""
-    met = job.meetings.met
-    return tuple(_standing(rank, job.ranks[rank].steps, met) for rank in job.ranks)
+    by_step = losses(job.meetings.met)
+    last = Counter(meeting.last for meeting in job.meetings.met)
+    met = Counter(rank for meeting in job.meetings.met for rank in meeting.ranks)
+    held: dict[int, dict[int | None, float]] = defaultdict(lambda: dict.fromkeys(by_step, 0.0))
+    for step, found in by_step.items():
+        for (culprit, _), ns in found.held.items():
+            held[culprit][step] += ns / max(1, len(job.ranks) - 1)
+    return tuple(
+        _standing(rank, summary.steps, by_step, held[rank], (last[rank], met[rank]))
+        for rank, summary in job.ranks.items()
+    )
 
 
-def _standing(rank: int, steps: Sequence[StepTimes], met: Sequence[Meeting]) -> Standing:
+def _standing(
+    rank: int,
+    steps: Sequence[StepTimes],
+    by_step: dict[int | None, Losses],
+    held: dict[int | None, float],
+    counts: tuple[int, int],
+) -> Standing:
     def middle(of: Callable[[StepTimes], int]) -> float | None:
         return stats.median([of(step) for step in steps])
 
-    mine = [meeting for meeting in met if rank in meeting.ranks]
-    led = [meeting for meeting in mine if meeting.last == rank]
-    lost = ((meeting.step, float(meeting.lost_ns(rank))) for meeting in mine)
-    held = ((meeting.step, float(_held_up_ns(meeting) if meeting.last == rank else 0)) for meeting in mine)
     return Standing(
         rank=rank,
         steps=sum(step.index is not None for step in steps),
@@ -90,24 +108,11 @@ def _standing(rank: int, steps: Sequence[StepTimes], met: Sequence[Meeting]) -> 
         busy_ns=middle(lambda step: step.busy_ns),
         own_ns=middle(lambda step: step.own_ns),
         exposed_ns=middle(lambda step: step.exposed_ns),
-        lost_ns=_a_step(lost),
-        holds_up_ns=_a_step(held),
-        last=len(led),
-        met=len(mine),
+        lost_ns=stats.median([found.lost[rank] for found in by_step.values() if rank in found.lost]),
+        holds_up_ns=stats.median(list(held.values())) if counts[1] else None,
+        last=counts[0],
+        met=counts[1],
     )
-
-
-def _held_up_ns(meeting: Meeting) -> float:
-    others = [meeting.held_up_ns(rank) for rank in meeting.ranks if rank != meeting.last]
-    return stats.mean(others) or 0.0
-
-
-def _a_step(times: Iterable[tuple[int | None, float]]) -> float | None:
-    """The median over steps of each step's sum."""
-    sums: defaultdict[int | None, float] = defaultdict(float)
-    for step, ns in times:
-        sums[step] += ns
-    return stats.median(list(sums.values()))
 
 
 def kinds(job: Job) -> tuple[Kind, ...]:
@@ -121,7 +126,7 @@ def kinds(job: Job) -> tuple[Kind, ...]:
 
 def _kind(meetings: Sequence[Meeting]) -> Kind:
     one, steps = meetings[0], {meeting.step for meeting in meetings}
-    latest, times = Counter(meeting.last for meeting in meetings).most_common(1)[0]
+    latest = Counter(meeting.last for meeting in meetings if meeting.last is not None).most_common(1)
     return Kind(
         collective=one.kind,
         moved_bytes=one.moved_bytes,
@@ -129,9 +134,9 @@ def _kind(meetings: Sequence[Meeting]) -> Kind:
         ranks=max(len(meeting.ranks) for meeting in meetings),
         count=len(meetings),
         a_step=len(meetings) / len(steps),
-        moving_ns=stats.median([meeting.moving_ns for meeting in meetings]),
+        moving_ns=stats.median([m.moving_ns for m in meetings if m.moving_ns is not None]),
         apart_ns=stats.median([meeting.apart_ns for meeting in meetings]),
-        lost_ns=stats.median([max(map(meeting.lost_ns, meeting.ranks)) for meeting in meetings]),
-        latest=latest,
-        latest_count=times,
+        lost_ns=stats.median([max(meeting.lost_ns) for meeting in meetings]),
+        latest=latest[0][0] if latest else None,
+        latest_count=latest[0][1] if latest else 0,
     )

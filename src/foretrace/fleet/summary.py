@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group, alike on all its ranks: its name and its ranks as the files spell them, where they do."""
+    """A process group, alike on all its ranks: name, ranks as the files spell them, how many; as far as they say."""
 
     name: str | None
     ranks: str | None
+    size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Part:
     Attributes:
         step: ``N`` of the ``ProfilerStep#N`` that launched it; ``None`` in a trace without steps.
         group: Whom it is with.
-        place: Which of its group's collectives in the step it is, from 0.
+        place: Which of its group's collectives that the step launched it is, from 0.
         kind: ``all-reduce``; the kernel's name in short where the file does not say.
         moved_bytes: Of this rank's message; ``None`` where the file does not say.
         start_ns, end_ns: Unix time by the clock of its machine.
@@ -78,6 +79,8 @@ class Summary:
     Attributes:
         path: As it was given.
         rank, world_size, device: As the file says.
+        groups: How many process groups there were, as the file says.
+        start_ns, end_ns: Unix time of the first and the last thing that it holds.
         steps: In order.
         parts: Of collectives that a step launched (any, without steps), in order of their start.
         notes: What was repaired, missing or cut, in words.
@@ -87,6 +90,9 @@ class Summary:
     rank: int | None
     world_size: int | None
     device: str | None
+    groups: int | None
+    start_ns: int
+    end_ns: int
     steps: tuple[StepTimes, ...]
     parts: tuple[Part, ...]
     notes: tuple[str, ...]
@@ -100,8 +106,19 @@ def summarize(path: str) -> Summary:
     """
     run = build(read_trace(path))
     talking = collectives.is_collective(run)
-    notes = tuple(note.text for note in run.notes)
-    return Summary(path, run.rank, run.world_size, run.device_name, _steps(run, talking), _parts(run, talking), notes)
+    start, dur = run.trace.columns.start_ns, run.trace.columns.dur_ns
+    return Summary(
+        path=path,
+        rank=run.rank,
+        world_size=run.world_size,
+        device=run.device_name,
+        groups=run.process_groups,
+        start_ns=run.trace.base_ns + int(start.min(initial=0)),
+        end_ns=run.trace.base_ns + int((start + np.maximum(dur, 0)).max(initial=0)),
+        steps=_steps(run, talking),
+        parts=_parts(run, talking),
+        notes=tuple(note.text for note in run.notes),
+    )
 
 
 def _steps(run: Run, talking: NDArray[np.bool_]) -> tuple[StepTimes, ...]:
@@ -124,14 +141,17 @@ def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
     a, base_ns = run.activities, run.trace.base_ns
     places: Counter[tuple[int | None, Group]] = Counter()
     found = []
-    exposed = collectives.exposed_each_ns(run)
-    for activity, alone_ns in zip(np.flatnonzero(talking).tolist(), exposed.tolist(), strict=True):
+    activities, exposed = np.flatnonzero(talking), collectives.exposed_each_ns(run)
+    launched = a.launch[activities] != ROOT
+    asked = np.where(launched, run.host.start_ns[a.launch[activities]] if len(run.host) else 0, a.start_ns[activities])
+    order = np.lexsort((a.start_ns[activities], asked))
+    for activity, alone_ns in zip(activities[order].tolist(), exposed[order].tolist(), strict=True):
         at = int(a.step[activity])
         if run.steps and at == ROOT:
             continue  # of a step that the trace does not hold
         step = run.steps[at].index if run.steps else None
         said = collectives.said(run, activity)
-        group = Group(said.group_name, said.group_ranks) if said else Group(None, None)
+        group = Group(said.group_name, said.group_ranks, said.group_size) if said else Group(None, None, None)
         kind = collectives.kind_of(said.name if said else None) or run.identity(activity).short
         moved = collectives.moved_bytes(said.in_elements, said.dtype) if said else None
         start, end = base_ns + int(a.start_ns[activity]), base_ns + int(a.end_ns[activity])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 ASK = "Who waits for whom?"
+
+# forms of one collective: all_gather_into_tensor, reduce_scatter_tensor_coalesced, broadcast_oop, all_to_allv
+_SUFFIX = re.compile(r"(_into_tensor|_tensor|_base|_coalesced|_oop|_single|(?<=all)v)+$")
 
 _COLUMNS = (
     Column("collective", "collective"),
@@ -158,11 +162,11 @@ def kind_of(name: str | None) -> str | None:
     """NCCL's word for a collective, spelled as people do: ``allreduce`` → ``all-reduce``."""
     if name is None:
         return None
-    bare = name.strip("_").replace("_base", "").replace("_coalesced", "")
-    for part in ("all", "reduce", "broadcast"):
+    bare = _SUFFIX.sub("", name.strip("_").replace("alltoall", "all_to_all"))
+    for part in ("all", "reduce"):
         if bare.startswith(part) and len(bare) > len(part):
-            return f"{part}-{bare[len(part) :].strip('_')}"
-    return bare
+            bare = f"{part}_{bare[len(part) :].strip('_')}"
+    return bare.replace("_", "-")
 
 
 def _waiting(run: Run, rows: list[dict[str, Any]]) -> str:

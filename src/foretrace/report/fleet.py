@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,8 @@ _RANKS = (
 )
 _KINDS = (
     Column("collective", "collective"),
-    Column("group", "group", spare=True),
-    Column("ranks", "ranks", "count"),
+    Column("group", "group"),
+    Column("ranks", "ranks", "count", spare=True),
     Column("a_step", "a step", "ratio"),
     Column("moved_bytes", "each", "bytes"),
     Column("moving_ns", "moves, µs", "ns"),
@@ -97,8 +98,10 @@ def fleet_document(fleet: Fleet) -> Document:
     several = [job for job in fleet.jobs if len(job.ranks) > 1]
     single = [job for job in fleet.jobs if len(job.ranks) == 1]
     blocks: list[Block] = [Headline(_headline(fleet, several, single))]
-    for job in several:
-        blocks += [Title(job.name)] if len(fleet.jobs) > 1 else []
+    names = Counter(job.name for job in several)
+    for i, job in enumerate(several, 1):
+        title = job.name if names[job.name] == 1 else f"{job.name} ({i} of {len(several)} in time)"
+        blocks += [Title(title)] if len(fleet.jobs) > 1 else []
         blocks += _job_blocks(job)
     if single:
         blocks += _single_blocks(single, more=bool(several))
@@ -130,13 +133,14 @@ def _of_all(job: Job) -> str:
 def _job_blocks(job: Job) -> Iterator[Block]:
     standing, found = standings(job), kinds(job)
     yield Sentence(_said(job, standing))
-    shown = sorted(standing, key=lambda one: -((one.holds_up_ns or 0.0) + (one.lost_ns or 0.0)))[:_MOST]
+    shown = sorted(standing, key=lambda one: (-(one.holds_up_ns or 0.0), -(one.lost_ns or 0.0)))[:_MOST]
     rows = [asdict(one) for one in standing if one in shown]
-    more = f"{len(standing) - len(rows)} more ranks, which wait and hold up less" if len(rows) < len(standing) else None
-    yield Table(_RANKS, rows, title=f"In a step (medians of {_steps(standing)}), µs", more=more)
+    rest = len(standing) - len(rows)
+    yield Table(_RANKS, rows, title=_title(standing), more=f"and {plural(rest, 'other rank')}" if rest else None)
     if found:
-        rest = f"{len(found) - _MOST} more kinds, for which less is lost" if len(found) > _MOST else None
-        yield Table(_KINDS, [_kind_row(kind) for kind in found[:_MOST]], title="Collectives (medians)", more=rest)
+        rest = len(found) - _MOST
+        others = f"and {plural(rest, 'other kind')}, for which less is lost" if rest > 0 else None
+        yield Table(_KINDS, [_kind_row(kind) for kind in found[:_MOST]], title="Collectives (medians)", more=others)
     yield from (Note(text) for text in _notes(job))
     late = culprit(standing)
     if late is not None:
@@ -152,9 +156,12 @@ def _said(job: Job, standing: Sequence[Standing]) -> str:
     return f"One trace: a step takes {duration(one.wall_ns)}, its GPU works for {duration(one.busy_ns)}."
 
 
-def _steps(standing: Sequence[Standing]) -> str:
+def _title(standing: Sequence[Standing]) -> str:
     counts = sorted({one.steps for one in standing})
-    return plural(counts[0], "step") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} steps"
+    if not counts[-1]:
+        return "In the whole trace, µs"
+    steps = plural(counts[0], "step") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} steps"
+    return f"In a step (medians of {steps}), µs"
 
 
 def _kind_row(kind: Kind) -> dict[str, Any]:
@@ -168,24 +175,27 @@ def _notes(job: Job) -> Iterator[str]:
     if job.meetings.ahead_ns:
         apart = max(job.meetings.ahead_ns.values()) - min(job.meetings.ahead_ns.values())
         yield (
-            f"the ranks' clocks are up to {duration(apart)} apart: times were put on one clock by the ends of "
-            "collectives, which all ranks leave together"
+            f"by their files ranks leave collectives up to {duration(apart)} apart: taken for clocks that disagree, "
+            "and set right (windows that do not match would look the same)"
         )
     if job.meetings.unmatched and job.meetings.met:
-        out = plural(job.meetings.unmatched, "kernel")
-        yield f"{out} of collectives left out: not the same on all ranks of a group in that step"
+        odd = ", ".join(map(str, job.meetings.odd_ranks[:_MOST]))
+        who = f": {plural(len(job.meetings.odd_ranks), 'rank')} {odd} did not do as the others" if odd else ""
+        yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
+    if job.meetings.met and not any(one.steps for one in standings(job)):
+        yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
     if job.meetings.met:
-        yield "`waits` is time with no other work; `holds up` is what coming last cost the others, in their mean"
+        yield "waits: time without other work; holds up: what others, in their mean, lost to it or to ranks it delayed"
     seen = Counter(note for one in job.ranks.values() for note in one.notes)
     yield from (f"{note} (in {plural(count, 'trace')})" for note, count in seen.most_common(3))
 
 
 def _next(job: Job, late: Standing, standing: Sequence[Standing]) -> Iterator[Item]:
-    path = job.ranks[late.rank].path
+    path = shlex.quote(job.ranks[late.rank].path)
     if not works_longer(late, standing):
         yield Item(f"where rank {late.rank}'s host is", f"foretrace read {path} --ask idle")
     quick = min((one for one in standing if one is not late), key=lambda one: one.holds_up_ns or 0.0)
-    yield Item("kernel by kernel", f"foretrace diff {job.ranks[quick.rank].path} {path}")
+    yield Item("kernel by kernel", f"foretrace diff {shlex.quote(job.ranks[quick.rank].path)} {path}")
 
 
 def _single_blocks(jobs: Sequence[Job], *, more: bool) -> Iterator[Block]:
@@ -198,6 +208,6 @@ def _single_blocks(jobs: Sequence[Job], *, more: bool) -> Iterator[Block]:
     else:
         walls = [row["wall_ns"] for row in rows if row["wall_ns"] is not None]
         if walls and not more:
-            apart = f"{duration(min(walls))} to {duration(max(walls))}"
-            yield Sentence(f"{plural(len(jobs), 'trace')} of single runs: a step takes {apart}.")
+            apart = dict.fromkeys((duration(min(walls)), duration(max(walls))))
+            yield Sentence(f"{plural(len(jobs), 'trace')} of single runs: a step takes {' to '.join(apart)}.")
     yield Table(_RUNS, rows, title="Single traces (medians of their steps)", folds=True)

@@ -208,6 +208,11 @@ class Run:
         """World size in ``distributedInfo``."""
         return self._distributed("world_size")
 
+    @property
+    def process_groups(self) -> int | None:
+        """How many process groups there were, by ``distributedInfo``."""
+        return self._distributed("pg_count")
+
     def _distributed(self, key: str) -> int | None:
         info = self.trace.metadata.get("distributedInfo")
         value = info.get(key) if isinstance(info, dict) else None

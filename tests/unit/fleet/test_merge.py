@@ -3,131 +3,216 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foretrace.fleet import Job, Meeting, Meetings, Summary
+from foretrace.fleet import Job, Summary
 from foretrace.fleet.merge import meet
 from foretrace.fleet.sentence import culprit, sentence
 from foretrace.fleet.standing import kinds, standings
 from foretrace.fleet.summary import Group, Part, StepTimes
 
-WORLD = Group("0", "[0, 1, 2, 3]")
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WORLD = Group("0", "[0, 1, 2, 3]", None)
 US = 1_000
 Seen = tuple[int, int, int]  # step, start and end in µs
 
 
-def summary(
-    rank: int, seen: list[Seen], *, kind: str = "all-reduce", group: Group = WORLD, own_us: int = 300, moved: int = 8
-) -> Summary:
-    """A rank whose kernels run beside nothing else."""
-    steps = tuple(StepTimes(i, 1_000 * US, 600 * US, own_us * US, 100 * US) for i in sorted({s for s, _, _ in seen}))
-    places: Counter[int] = Counter()
-    parts = []
-    for step, start, end in seen:
-        parts.append(Part(step, group, places[step], kind, moved, start * US, end * US, (end - start) * US))
-        places[step] += 1
-    return Summary(f"rank{rank}.json", rank, 4, "NVIDIA H200", steps, tuple(parts), ())
+def part(step: int | None, place: int, start: int, end: int, **other: Any) -> Part:
+    """A kernel that runs beside nothing else, unless told otherwise; times in µs."""
+    given: dict[str, Any] = {"group": WORLD, "kind": "all-reduce", "moved_bytes": 8, "exposed_ns": (end - start) * US}
+    return Part(step=step, place=place, start_ns=start * US, end_ns=end * US, **{**given, **other})
 
 
-def job(*summaries: Summary) -> Job:
-    """A job of four ranks, of which these are 0, 1 and so on."""
-    ranks = dict(enumerate(summaries))
+def summary(rank: int, parts: Sequence[Part], *, own_us: int = 300, groups: int | None = None) -> Summary:
+    """A rank whose steps take a millisecond."""
+    steps = tuple(
+        StepTimes(i, 1_000 * US, 600 * US, own_us * US, 100 * US)
+        for i in sorted({one.step for one in parts if one.step is not None})
+    )
+    return Summary(f"rank{rank}.json", rank, 4, "NVIDIA H200", groups, 0, 1, steps, tuple(parts), ())
+
+
+def ranks_of(*seen: Sequence[Seen], **other: Any) -> dict[int, Summary]:
+    """Ranks 0, 1 and so on with the collectives that each saw."""
+    found = {}
+    for rank, each in enumerate(seen):
+        places: Counter[int] = Counter()
+        parts = []
+        for step, start, end in each:
+            parts.append(part(step, places[step], start, end, **other))
+            places[step] += 1
+        found[rank] = summary(rank, parts)
+    return found
+
+
+def job(ranks: Mapping[int, Summary]) -> Job:
+    """A job of four ranks."""
     return Job("job", ranks, meet(ranks), 4)
 
 
 def test_the_last_rank_and_what_the_others_lose() -> None:
     """Rank 2 comes 500 µs after rank 0 and 400 after rank 3; what it alone costs is up to the last but one."""
-    found = job(*(summary(r, [(0, at, 610)]) for r, at in enumerate((100, 150, 600, 200))))
+    found = job(ranks_of(*([(0, at, 610)] for at in (100, 150, 600, 200))))
     (meeting,) = found.meetings.met
-    assert (meeting.last, meeting.apart_ns, meeting.moving_ns) == (2, 500 * US, 10 * US)
-    assert [meeting.lost_ns(r) for r in range(4)] == [500 * US, 450 * US, 0, 400 * US]
-    assert [meeting.held_up_ns(r) for r in range(4)] == [400 * US, 400 * US, 0, 400 * US]
+    assert (meeting.last, meeting.late_ns, meeting.apart_ns, meeting.moving_ns) == (2, 400 * US, 500 * US, 10 * US)
+    assert meeting.lost_ns == (500 * US, 450 * US, 0, 400 * US)
     late = culprit(standings(found))
     assert late is not None
     assert (late.rank, late.holds_up_ns, late.last, late.met) == (2, 400 * US, 1, 1)
     assert sentence(standings(found), found.meetings) == (
-        "Rank 2 holds the others up by 400 µs a step (40.0 % of its 1.00 ms): it came last to 1 of 1 collective. Its "
-        "own kernels take no longer (300 µs a step, the others' 300 µs): it starts them later."
+        "Rank 2 holds the others up by 400 µs a step (40.0 % of 1.00 ms): it came last to 1 of 1 collective. Its own "
+        "kernels take no longer (300 µs a step, the others' 300 µs): it starts them later."
     )
 
 
 def test_a_rank_that_works_longer() -> None:
     """The cause is said by its own kernels."""
-    ranks = [summary(r, [(0, 100, 610)]) for r in range(3)]
-    found = job(*ranks, summary(3, [(0, 600, 610)], own_us=800))
+    ranks = ranks_of(*([(0, at, 610)] for at in (100, 100, 100, 600)))
+    ranks[3] = summary(3, ranks[3].parts, own_us=800)
+    found = job(ranks)
     assert "Rank 3 holds the others up" in (said := sentence(standings(found), found.meetings))
     assert said.endswith("Its own kernels take longer (800 µs a step, the others' 300 µs).")
 
 
 def test_who_computes_ahead_loses_nothing() -> None:
     """A collective that waits beside other work is not lost time, and holds nobody up."""
-    early = Part(0, WORLD, 0, "all-reduce", 8, 0, 510 * US, 10 * US)
-    late = Part(0, WORLD, 0, "all-reduce", 8, 500 * US, 510 * US, 10 * US)
-    step = (StepTimes(0, 1_000 * US, 600 * US, 300 * US, 100 * US),)
-    found = job(*(Summary(f"{i}", i, 2, None, step, (part,), ()) for i, part in enumerate((early, late))))
-    assert [found.meetings.met[0].lost_ns(r) for r in (0, 1)] == [0, 0]
+    found = job(ranks_of([(0, 0, 510)], [(0, 500, 510)], exposed_ns=10 * US))
+    assert found.meetings.met[0].lost_ns == (0, 0)
     assert culprit(standings(found)) is None
     assert sentence(standings(found), found.meetings) == (
-        "No rank holds the others up: what waits does so beside other work."
+        "No rank holds the others up for long: they wait 0 ns a step (0 %), in their median."
     )
+
+
+def test_a_delay_is_whose_it_was() -> None:
+    """Rank 1 is 500 µs late to its pair; rank 0, delayed by it, is late to rank 2: both lose it to rank 1, once."""
+    pairs = Group("1", "[0, 1]", 2), Group("2", "[0, 2]", 2)
+    ranks = {
+        0: summary(0, [part(0, 0, 100, 610, group=pairs[0]), part(0, 0, 620, 640, group=pairs[1])]),
+        1: summary(1, [part(0, 0, 600, 610, group=pairs[0])]),
+        2: summary(2, [part(0, 0, 120, 640, group=pairs[1])]),
+    }
+    first, second, third = standings(job(ranks))
+    assert (first.lost_ns, third.lost_ns) == (500 * US, 500 * US)
+    assert second.holds_up_ns == 500 * US
+    assert first.holds_up_ns == 0
+    assert (first.last, second.last) == (1, 1)
+
+
+def test_two_collectives_that_wait_at_a_time_lose_it_once() -> None:
+    """On two streams for the same rank: 500 µs, not a millisecond."""
+    groups = Group("1", None, 2), Group("2", None, 2)
+    ranks = {
+        rank: summary(rank, [part(0, 0, start, 610, group=group) for group in groups])
+        for rank, start in enumerate((100, 600))
+    }
+    waiting, late = standings(job(ranks))
+    assert waiting.lost_ns == late.holds_up_ns == 500 * US
+
+
+def test_ranks_that_take_turns_are_no_one_s_fault() -> None:
+    """Another one is late each step: they wait all the same, and the sentence says so."""
+    starts = [[100] * 3 for _ in range(3)]
+    for step in range(3):
+        starts[step][step] = 600
+    found = job(ranks_of(*([(s, 2_000 * s + starts[s][r], 2_000 * s + 610) for s in range(3)] for r in range(3))))
+    assert sentence(standings(found), found.meetings) == (
+        "Ranks wait 500 µs a step for one another (50.0 % of 1.00 ms, in their median), and no one rank is behind it: "
+        "another one is late each time."
+    )
+
+
+def test_a_tie_has_no_last() -> None:
+    """Within 5 µs nobody came last."""
+    (meeting,) = job(ranks_of([(0, 100, 200)], [(0, 104, 200)])).meetings.met
+    assert meeting.last is None
 
 
 def test_clocks_that_disagree_are_aligned_by_the_ends() -> None:
-    """Rank 1's clock is 7 s ahead; by its own clock it would come last by as much."""
+    """Rank 1's clock is 7 s ahead; by its own clock it would come last by as much. Without, a few µs are left alone."""
     off = 7_000_000
-    ranks = (
-        summary(0, [(0, 100, 160), (1, 300, 360)]),
-        summary(1, [(0, off + 150, off + 160), (1, off + 350, off + 360)]),
-    )
-    found = job(*ranks).meetings
-    assert found.ahead_ns[1] - found.ahead_ns[0] == off * US
+    found = meet(ranks_of([(0, 100, 160), (1, 300, 360)], [(0, off + 150, off + 160), (1, off + 350, off + 360)]))
+    assert found.ahead_ns == {0: 0, 1: off * US}
     assert [(m.last, m.apart_ns) for m in found.met] == [(1, 50 * US)] * 2
-    near = meet({0: summary(0, [(0, 100, 160)]), 1: summary(1, [(0, 150, 180)])})
-    assert near.ahead_ns == {}
+    assert meet(ranks_of([(0, 100, 160)], [(0, 150, 175)])).ahead_ns == {}
+
+
+def test_clocks_of_two_machines_are_aligned_by_what_is_between_them() -> None:
+    """Four collectives inside each machine, one between two and two; ranks 2 and 3's clock is a second ahead."""
+    off = 1_000_000
+    inside, between = (
+        (Group("1", "[0, 1]", 2), Group("2", "[2, 3]", 2)),
+        (Group("3", "[0, 2]", 2), Group("4", "[1, 3]", 2)),
+    )
+    ranks = {}
+    for rank in range(4):
+        ahead = off * (rank > 1)
+        parts = [part(0, k, ahead + 100 * k, ahead + 100 * k + 20, group=inside[rank > 1]) for k in range(4)]
+        came = 900 if rank < 2 else 500
+        ranks[rank] = summary(rank, [*parts, part(0, 0, ahead + came, ahead + 920, group=between[rank % 2])])
+    found = meet(ranks)
+    assert found.ahead_ns == {0: 0, 1: 0, 2: off * US, 3: off * US}
+    assert [m.last for m in found.met if m.group in between] == [0, 1]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        summary(1, [(0, 100, 110)]),  # one fewer
-        summary(1, [(0, 100, 110), (0, 200, 210)], kind="all-gather"),
-        summary(1, [(0, 100, 110), (0, 200, 210)], moved=16),
-        summary(1, [(0, 100, 110), (0, 200, 210)], group=Group("0", "[1, 2]")),
-        summary(1, [(5, 100, 110), (5, 200, 210)]),
+        [part(0, 0, 100, 110)],  # one fewer
+        [part(0, 0, 100, 110, kind="all-gather"), part(0, 1, 200, 210)],
+        [part(0, 0, 100, 110, moved_bytes=16), part(0, 1, 200, 210)],
+        [part(0, k, 100 * k, 100 * k + 10, group=Group("0", "[1, 2]", None)) for k in range(2)],
+        [part(5, k, 100 * k, 100 * k + 10) for k in range(2)],
     ],
 )
-def test_what_differs_between_ranks_is_left_out(other: Summary) -> None:
+def test_what_differs_between_two_ranks_is_left_out(other: list[Part]) -> None:
     """A wrong pair would blame the wrong rank."""
-    found = meet({0: summary(0, [(0, 100, 110), (0, 200, 210)]), 1: other})
+    ranks = {**ranks_of([(0, 100, 110), (0, 200, 210)]), 1: summary(1, other)}
+    found = meet(ranks)
     assert found.met == ()
-    assert found.unmatched == 2 + len(other.parts)
-    assert sentence(standings(Job("", {0: other, 1: other}, found, 2)), found).startswith(
-        "Who waits for whom cannot be told"
-    )
+    assert found.unmatched == 2 + len(other)
+    assert sentence(standings(job(ranks)), found).startswith("Who waits for whom cannot be told")
 
 
-def test_sends_meet_receives_and_groups_of_one_name_stay_apart() -> None:
-    """Two pipelines, whose groups have one name and other ranks."""
-    pairs = Group("1", "[0, 1]"), Group("1", "[2, 3]")
-    ranks = [summary(r, [(0, 100 + r, 200)], kind=k, group=pairs[r // 2]) for r, k in enumerate(["send", "recv"] * 2)]
-    met = job(*ranks).meetings.met
-    assert [(m.kind, m.ranks) for m in met] == [("send and recv", (0, 1)), ("send and recv", (2, 3))]
+def test_one_odd_rank_is_left_out_and_named() -> None:
+    """The others are told all the same; what moves cannot be, while one is not seen to come."""
+    group = Group("0", None, 4)
+    found = meet(ranks_of([(0, 1, 9)], [(0, 2, 9)], [(0, 3, 9), (0, 10, 11)], [(0, 4, 9)], group=group))
+    assert [m.ranks for m in found.met] == [(0, 1, 3)]
+    assert (found.odd_ranks, found.unmatched, found.met[0].moving_ns) == ((2,), 2, None)
 
 
-def test_kinds_are_counted_and_those_that_cost_most_come_first() -> None:
-    """Two sizes, the small one with the long wait."""
-    small = [summary(r, [(s, 1_000 * s + 100 * r, 1_000 * s + 110)]) for s in range(3) for r in range(2)]
-    ranks = [
-        Summary("", r, 2, None, small[r].steps, tuple(p for one in small[r::2] for p in one.parts), ())
-        for r in range(2)
-    ]
-    (kind,) = kinds(job(*ranks))
+def test_groups_that_cannot_be_told_apart_are_not_matched() -> None:
+    """Two groups of two under one name, whose ranks the files do not say; and kernels without a group, of several."""
+    seen = [[(0, 100, 200)]] * 4
+    assert meet(ranks_of(*seen, group=Group("1", None, 2))).met == ()
+    nameless = ranks_of(*seen, group=Group(None, None, None))
+    assert meet(nameless).met == ()
+    assert len(meet({rank: replace(one, groups=1) for rank, one in nameless.items()}).met) == 1
+
+
+def test_sends_meet_receives_in_pairs_alone() -> None:
+    """In a group of two it is known who sends to whom."""
+    pairs = Group("1", "[0, 1]", 2), Group("1", "[2, 3]", 2)
+    kinds_of = ["send", "recv"] * 2
+    ranks = {r: summary(r, [part(0, 0, 100 + r, 200, kind=kinds_of[r], group=pairs[r // 2])]) for r in range(4)}
+    assert [(m.kind, m.ranks) for m in meet(ranks).met] == [("send and recv", (0, 1)), ("send and recv", (2, 3))]
+    line = {r: summary(r, [part(0, 0, 100, 200, kind=kinds_of[r])]) for r in range(4)}
+    assert meet(line).met == ()
+
+
+def test_a_root_that_has_left_waited_for_nobody() -> None:
+    """A broadcast's root is done before the other comes."""
+    (meeting,) = meet(ranks_of([(0, 0, 200)], [(0, 5_000, 5_010)], kind="broadcast")).met
+    assert meeting.lost_ns == (0, 0)
+
+
+def test_kinds_are_counted() -> None:
+    """Calls, calls a step, who came last and how often, what was lost."""
+    (kind,) = kinds(job(ranks_of(*([(s, 1_000 * s + 100 * r, 1_000 * s + 110) for s in range(3)] for r in range(2)))))
     assert (kind.count, kind.a_step, kind.latest, kind.latest_count, kind.lost_ns) == (3, 1.0, 1, 3, 100 * US)
-
-
-def test_a_meeting_of_the_future() -> None:
-    """A kernel that ended before the last rank came has waited no longer than it ran, whatever the clocks say."""
-    odd = Meeting(0, WORLD, "all-reduce", 8, (0, 1), (0, 100), (50, 150), (50, 50))
-    assert (odd.lost_ns(0), odd.moving_ns) == (50, 0)
-    assert Meetings((odd,), 0, {}).met[0].last == 1

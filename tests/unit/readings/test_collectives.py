@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from build import TraceBuilder
 from mutate import mutated
 
@@ -68,3 +69,32 @@ def test_renamed_kernels_are_no_collectives() -> None:
     answer = collectives.answer(mutated("tp_rank0", renamed))
     assert answer is not None
     assert answer.verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("allreduce", "all-reduce"),
+        ("allreduce_coalesced", "all-reduce"),
+        ("_allgather_base", "all-gather"),
+        ("all_gather_into_tensor", "all-gather"),
+        ("allgather_into_tensor_coalesced", "all-gather"),
+        ("reduce_scatter_tensor_coalesced", "reduce-scatter"),
+        ("_reduce_scatter_base", "reduce-scatter"),
+        ("all_to_allv", "all-to-all"),
+        ("alltoall_base", "all-to-all"),
+        ("broadcast_oop", "broadcast"),
+        ("barrier", "barrier"),
+        ("recv", "recv"),
+        (None, None),
+    ],
+)
+def test_forms_of_one_collective_have_one_word(written: str | None, word: str | None) -> None:
+    """As PyTorch's process groups write them."""
+    assert collectives.kind_of(written) == word
+
+
+def test_each_collective_s_exposed_time_adds_up(recorded: Callable[[str], Run]) -> None:
+    """Where none overlaps another, the parts are the whole."""
+    run = recorded("ddp_straggler_rank0")
+    assert int(collectives.exposed_each_ns(run).sum()) == collectives.exposed_ns(run)
