@@ -23,7 +23,7 @@ def step_ns(standings: Sequence[Standing]) -> float:
 
 
 def culprit(standings: Sequence[Standing]) -> Standing | None:
-    """The rank that holds the others up most, where that is worth a word: at least 2 % of a step."""
+    """The rank that holds the others up most, where that is worth a word: more than 2 % of a step."""
     most = max(standings, key=lambda one: one.holds_up_ns or 0.0)
     return most if (most.holds_up_ns or 0.0) > _WORTH_A_WORD * step_ns(standings) else None
 

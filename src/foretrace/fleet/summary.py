@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ class Part:
     Attributes:
         step: ``N`` of the ``ProfilerStep#N`` that launched it; ``None`` in a trace without steps.
         group: Whom it is with.
-        place: Which of its group's collectives that the step launched it is, from 0.
         kind: ``all-reduce``; the kernel's name in short where the file does not say.
         moved_bytes: Of this rank's message; ``None`` where the file does not say.
         start_ns, end_ns: Unix time by the clock of its machine.
@@ -45,7 +43,6 @@ class Part:
 
     step: int | None
     group: Group
-    place: int
     kind: str
     moved_bytes: int | None
     start_ns: int
@@ -82,7 +79,7 @@ class Summary:
         groups: How many process groups there were, as the file says.
         start_ns, end_ns: Unix time of the first and the last thing that it holds.
         steps: In order.
-        parts: Of collectives that a step launched (any, without steps), in order of their start.
+        parts: Of collectives that a step launched (any, without steps), in the order of their launch.
         notes: What was repaired, missing or cut, in words.
     """
 
@@ -139,7 +136,6 @@ def _times(run: Run, index: int | None, wall_ns: int, activities: Ints, talking:
 
 def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
     a, base_ns = run.activities, run.trace.base_ns
-    places: Counter[tuple[int | None, Group]] = Counter()
     found = []
     activities, exposed = np.flatnonzero(talking), collectives.exposed_each_ns(run)
     launched = a.launch[activities] != ROOT
@@ -155,6 +151,5 @@ def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
         kind = collectives.kind_of(said.name if said else None) or run.identity(activity).short
         moved = collectives.moved_bytes(said.in_elements, said.dtype) if said else None
         start, end = base_ns + int(a.start_ns[activity]), base_ns + int(a.end_ns[activity])
-        found.append(Part(step, group, places[step, group], kind, moved, start, end, alone_ns))
-        places[step, group] += 1
+        found.append(Part(step, group, kind, moved, start, end, alone_ns))
     return tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,10 @@ US = 1_000
 Seen = tuple[int, int, int]  # step, start and end in µs
 
 
-def part(step: int | None, place: int, start: int, end: int, **other: Any) -> Part:
+def part(step: int | None, start: int, end: int, **other: Any) -> Part:
     """A kernel that runs beside nothing else, unless told otherwise; times in µs."""
     given: dict[str, Any] = {"group": WORLD, "kind": "all-reduce", "moved_bytes": 8, "exposed_ns": (end - start) * US}
-    return Part(step=step, place=place, start_ns=start * US, end_ns=end * US, **{**given, **other})
+    return Part(step=step, start_ns=start * US, end_ns=end * US, **{**given, **other})
 
 
 def summary(rank: int, parts: Sequence[Part], *, own_us: int = 300, groups: int | None = None) -> Summary:
@@ -41,12 +40,7 @@ def ranks_of(*seen: Sequence[Seen], **other: Any) -> dict[int, Summary]:
     """Ranks 0, 1 and so on with the collectives that each saw."""
     found = {}
     for rank, each in enumerate(seen):
-        places: Counter[int] = Counter()
-        parts = []
-        for step, start, end in each:
-            parts.append(part(step, places[step], start, end, **other))
-            places[step] += 1
-        found[rank] = summary(rank, parts)
+        found[rank] = summary(rank, [part(step, start, end, **other) for step, start, end in each])
     return found
 
 
@@ -93,9 +87,9 @@ def test_a_delay_is_whose_it_was() -> None:
     """Rank 1 is 500 µs late to its pair; rank 0, delayed by it, is late to rank 2: both lose it to rank 1, once."""
     pairs = Group("1", "[0, 1]", 2), Group("2", "[0, 2]", 2)
     ranks = {
-        0: summary(0, [part(0, 0, 100, 610, group=pairs[0]), part(0, 0, 620, 640, group=pairs[1])]),
-        1: summary(1, [part(0, 0, 600, 610, group=pairs[0])]),
-        2: summary(2, [part(0, 0, 120, 640, group=pairs[1])]),
+        0: summary(0, [part(0, 100, 610, group=pairs[0]), part(0, 620, 640, group=pairs[1])]),
+        1: summary(1, [part(0, 600, 610, group=pairs[0])]),
+        2: summary(2, [part(0, 120, 640, group=pairs[1])]),
     }
     first, second, third = standings(job(ranks))
     assert (first.lost_ns, third.lost_ns) == (500 * US, 500 * US)
@@ -108,7 +102,7 @@ def test_two_collectives_that_wait_at_a_time_lose_it_once() -> None:
     """On two streams for the same rank: 500 µs, not a millisecond."""
     groups = Group("1", None, 2), Group("2", None, 2)
     ranks = {
-        rank: summary(rank, [part(0, 0, start, 610, group=group) for group in groups])
+        rank: summary(rank, [part(0, start, 610, group=group) for group in groups])
         for rank, start in enumerate((100, 600))
     }
     waiting, late = standings(job(ranks))
@@ -152,9 +146,9 @@ def test_clocks_of_two_machines_are_aligned_by_what_is_between_them() -> None:
     ranks = {}
     for rank in range(4):
         ahead = off * (rank > 1)
-        parts = [part(0, k, ahead + 100 * k, ahead + 100 * k + 20, group=inside[rank > 1]) for k in range(4)]
+        parts = [part(0, ahead + 100 * k, ahead + 100 * k + 20, group=inside[rank > 1]) for k in range(4)]
         came = 900 if rank < 2 else 500
-        ranks[rank] = summary(rank, [*parts, part(0, 0, ahead + came, ahead + 920, group=between[rank % 2])])
+        ranks[rank] = summary(rank, [*parts, part(0, ahead + came, ahead + 920, group=between[rank % 2])])
     found = meet(ranks)
     assert found.ahead_ns == {0: 0, 1: 0, 2: off * US, 3: off * US}
     assert [m.last for m in found.met if m.group in between] == [0, 1]
@@ -163,11 +157,11 @@ def test_clocks_of_two_machines_are_aligned_by_what_is_between_them() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        [part(0, 0, 100, 110)],  # one fewer
-        [part(0, 0, 100, 110, kind="all-gather"), part(0, 1, 200, 210)],
-        [part(0, 0, 100, 110, moved_bytes=16), part(0, 1, 200, 210)],
-        [part(0, k, 100 * k, 100 * k + 10, group=Group("0", "[1, 2]", None)) for k in range(2)],
-        [part(5, k, 100 * k, 100 * k + 10) for k in range(2)],
+        [part(0, 100, 110)],  # one fewer
+        [part(0, 100, 110, kind="all-gather"), part(0, 200, 210)],
+        [part(0, 100, 110, moved_bytes=16), part(0, 200, 210)],
+        [part(0, 100 * k, 100 * k + 10, group=Group("0", "[1, 2]", None)) for k in range(2)],
+        [part(5, 100 * k, 100 * k + 10) for k in range(2)],
     ],
 )
 def test_what_differs_between_two_ranks_is_left_out(other: list[Part]) -> None:
@@ -200,9 +194,9 @@ def test_sends_meet_receives_in_pairs_alone() -> None:
     """In a group of two it is known who sends to whom."""
     pairs = Group("1", "[0, 1]", 2), Group("1", "[2, 3]", 2)
     kinds_of = ["send", "recv"] * 2
-    ranks = {r: summary(r, [part(0, 0, 100 + r, 200, kind=kinds_of[r], group=pairs[r // 2])]) for r in range(4)}
+    ranks = {r: summary(r, [part(0, 100 + r, 200, kind=kinds_of[r], group=pairs[r // 2])]) for r in range(4)}
     assert [(m.kind, m.ranks) for m in meet(ranks).met] == [("send and recv", (0, 1)), ("send and recv", (2, 3))]
-    line = {r: summary(r, [part(0, 0, 100, 200, kind=kinds_of[r])]) for r in range(4)}
+    line = {r: summary(r, [part(0, 100, 200, kind=kinds_of[r])]) for r in range(4)}
     assert meet(line).met == ()
 
 
