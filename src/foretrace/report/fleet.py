@@ -100,7 +100,7 @@ def fleet_document(fleet: Fleet) -> Document:
     blocks: list[Block] = [Headline(_headline(fleet, several, single))]
     names = Counter(job.name for job in several)
     for i, job in enumerate(several, 1):
-        title = job.name if names[job.name] == 1 else f"{job.name} ({i} of {len(several)} in time)"
+        title = job.name if names[job.name] == 1 else f"{job.name} (run {i})"
         blocks += [Title(title)] if len(fleet.jobs) > 1 else []
         blocks += _job_blocks(job)
     if single:
@@ -141,7 +141,7 @@ def _job_blocks(job: Job) -> Iterator[Block]:
         rest = len(found) - _MOST
         others = f"and {plural(rest, 'other kind')}, for which less is lost" if rest > 0 else None
         yield Table(_KINDS, [_kind_row(kind) for kind in found[:_MOST]], title="Collectives (medians)", more=others)
-    yield from (Note(text) for text in _notes(job))
+    yield from (Note(text) for text in _notes(job, standing))
     late = culprit(standing)
     if late is not None:
         yield Listing("Next", tuple(_next(job, late, standing)))
@@ -168,7 +168,7 @@ def _kind_row(kind: Kind) -> dict[str, Any]:
     return {**asdict(kind), "a_step": round(kind.a_step, 2)}
 
 
-def _notes(job: Job) -> Iterator[str]:
+def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
     if job.missing:
         those = ", ".join(map(str, job.missing[:_MOST])) + (", …" if len(job.missing) > _MOST else "")
         yield f"of {job.world_size:,} ranks {plural(len(job.missing), 'has', 'have')} no trace here: {those}"
@@ -180,9 +180,9 @@ def _notes(job: Job) -> Iterator[str]:
         )
     if job.meetings.unmatched and job.meetings.met:
         odd = ", ".join(map(str, job.meetings.odd_ranks[:_MOST]))
-        who = f": {plural(len(job.meetings.odd_ranks), 'rank')} {odd} did not do as the others" if odd else ""
+        who = f": not as the others did {'ranks' if ',' in odd else 'rank'} {odd}" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
-    if job.meetings.met and not any(one.steps for one in standings(job)):
+    if job.meetings.met and not any(one.steps for one in standing):
         yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
     if job.meetings.met:
         yield "waits: time without other work; holds up: what others, in their mean, lost to it or to ranks it delayed"
