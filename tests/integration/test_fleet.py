@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from concurrent.futures import Executor, Future
@@ -149,7 +150,7 @@ def test_a_worker_that_dies_is_said_with_what_to_do() -> None:
     """Memory is the usual reason."""
     (failed,) = read_fleet([str(RANKS / "ddp_rank0.json.gz")], Dying(), lambda *_: None).failed
     assert "memory" in failed.why
-    assert failed.hint == "`--workers 1` reads one trace at a time"
+    assert failed.hint == "let fewer workers read at a time: `--workers 1` holds one trace"
 
 
 def test_folders_keep_runs_apart_and_a_file_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,6 +160,9 @@ def test_folders_keep_runs_apart_and_a_file_counts_once(tmp_path: Path, capsys: 
         for rank in (0, 1):
             shutil.copy(RANKS / f"{name}{rank}.json.gz", tmp_path / run / f"rank{rank}.json.gz")
     (tmp_path / "two" / "rank2.json.gz").write_bytes(b"\x1f\x8b no gzip")
+    (tmp_path / "two" / "shard.json.gz").write_bytes(
+        gzip.compress(b'{"rows": [1]}')
+    )  # no trace, and no business of ours
     folders = [str(tmp_path / "one"), str(tmp_path / "two"), f"{tmp_path}/one/../one"]
     found = told(capsys, *folders, "--workers", "1", code=1)
     assert [job["name"] for job in found["jobs"]] == [f"{tmp_path}/{run}/rank#.json.gz" for run in ("one", "two")]

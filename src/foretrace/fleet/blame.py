@@ -77,22 +77,32 @@ def _held(meetings: Sequence[Meeting]) -> dict[tuple[int, int], float]:
         last = meeting.last
         if last is None:
             continue
-        shares = _shares(last, meeting, delays[last])
-        for rank, lost in zip(meeting.ranks, meeting.lost_ns, strict=True):
-            some = min(lost, meeting.late_ns)
-            for culprit, share in shares.items() if rank != last and some else ():
-                if culprit != rank:
-                    held[culprit, rank] += share * some
-                    delays[rank][culprit] += share * some
+        before = dict(delays[last]) if meeting.step is not None else {}
+        nearest = {last: 1.0}
+        # in the order of their coming: the last but one, whose wait is the last one's lateness, ends the row
+        for rank, _, lost in sorted(
+            zip(meeting.ranks, meeting.start_ns, meeting.lost_ns, strict=True), key=lambda one: one[1]
+        ):
+            if rank == last:
+                continue
+            # what delayed both alike makes neither late to the other
+            more = {culprit: ns - delays[rank][culprit] for culprit, ns in before.items() if ns > delays[rank][culprit]}
+            nearest = _shares(last, meeting.late_ns, more)
+            for culprit, share in nearest.items():
+                some = share * min(lost, meeting.late_ns)
+                delays[rank][culprit] += some
+                if culprit != rank and some:
+                    held[culprit, rank] += some
+        delays[last][last] += nearest.get(last, 0.0) * meeting.late_ns
     return dict(held)
 
 
-def _shares(last: int, meeting: Meeting, delayed: dict[int, float]) -> dict[int, float]:
+def _shares(last: int, late_ns: int, delayed: dict[int, float]) -> dict[int, float]:
     """Whose doing it is that ``last`` came last: of those that delayed it before, as far as they did, then its own."""
     before = sum(delayed.values())
-    if meeting.step is None or not before:
+    if not before:
         return {last: 1.0}
-    inherited = min(1.0, before / meeting.late_ns)
+    inherited = min(1.0, before / late_ns)
     shares = {culprit: inherited * ns / before for culprit, ns in delayed.items()}
     shares[last] = shares.get(last, 0.0) + 1.0 - inherited
     return shares

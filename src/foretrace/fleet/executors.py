@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 _DASK = "dask://"
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})")
 _SECONDS = 10
+_MOST_PROCESSES = 61
+"""As many as a pool may have on Windows."""
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def executor(where: str, workers: int | None, tasks: int) -> Iterator[Executor]:
         MissingDependencyError: Dask is not installed.
     """
     if where == "local":
-        count = min(workers or os.cpu_count() or 1, tasks)
+        count = min(workers or os.cpu_count() or 1, tasks, _MOST_PROCESSES)
         if count <= 1:
             yield _Here()
             return
@@ -51,6 +53,10 @@ def executor(where: str, workers: int | None, tasks: int) -> Iterator[Executor]:
         )
         try:
             yield pool
+        except KeyboardInterrupt:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     elif where.startswith(_DASK):

@@ -15,7 +15,7 @@ import numpy as np
 from foretrace import stats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from foretrace.fleet.summary import Group, Part, Summary
 
@@ -25,7 +25,9 @@ TIED_NS = 5_000
 """Who comes within this of another is not the last."""
 _ENDS_TOGETHER = frozenset({"all-reduce", "all-gather", "all-to-all", "reduce-scatter", "barrier"})
 _ONE_SIZE = frozenset({"all-reduce", "broadcast", "reduce"})
-_POINT_TO_POINT = frozenset({"send", "recv"})
+# kernels of several at once are `coalesced`, or by NCCL's own name `send-recv`
+_POINT_TO_POINT = frozenset({"send", "recv", "send-recv", "coalesced"})
+_PAIRED = "send and recv"
 _PAIR = 2
 
 
@@ -86,26 +88,26 @@ def meet(summaries: Mapping[int, Summary]) -> Meetings:
     members: defaultdict[Group, set[int]] = defaultdict(set)
     for (_, group), parts in by_group.items():
         members[group].update(parts)
+    world = max((one.world_size or 0 for one in summaries.values()), default=0)
     one_group = all(summary.groups == 1 for summary in summaries.values())
     matched: list[_Matched] = []
     unmatched, odd = 0, set()
     for (_, group), parts in by_group.items():
-        same = _alike(parts) if _is_one(group, members[group], one_group=one_group) else {}
+        together = _is_one(group, members[group], world, one_group=one_group)
+        same = _alike(parts) if together else {}
         unmatched += sum(len(sequence) for rank, sequence in parts.items() if rank not in same)
         odd |= parts.keys() - same.keys() if same else set()
         matched += [dict(zip(same, row, strict=True)) for row in zip(*same.values(), strict=True)]
     ahead = _ahead(matched)
-    met = sorted((_meeting(parts, ahead) for parts in matched), key=lambda meeting: max(meeting.start_ns))
+    met = sorted((_meeting(parts, ahead, world) for parts in matched), key=lambda meeting: max(meeting.start_ns))
     return Meetings(tuple(met), unmatched, tuple(sorted(odd)), ahead)
 
 
-def _is_one(group: Group, members: set[int], *, one_group: bool) -> bool:
-    """Whether ``members`` are ranks of one group, as far as the files tell."""
+def _is_one(group: Group, members: set[int], world: int, *, one_group: bool) -> bool:
+    """Whether ``members`` are ranks of one group, as far as the files tell: other groups may have its name."""
     if len(members) < _PAIR:
         return False
-    if group.name is None:
-        return one_group
-    return group.size is None or len(members) <= group.size
+    return one_group or group.ranks is not None or group.size == world
 
 
 def _alike(parts: Mapping[int, Sequence[Part]]) -> dict[int, Sequence[Part]]:
@@ -114,13 +116,13 @@ def _alike(parts: Mapping[int, Sequence[Part]]) -> dict[int, Sequence[Part]]:
     (common, count), *_ = Counter(signatures.values()).most_common(1)
     if count < _PAIR or count <= len(parts) // 2:
         return {}
-    if len(parts) > _PAIR and any(kind == "send and recv" for kind, _ in common):
+    if len(parts) > _PAIR and any(kind == _PAIRED for kind, _ in common):
         return {}  # who sends to whom is not in the files
     return {rank: sequence for rank, sequence in parts.items() if signatures[rank] == common}
 
 
 def _what(part: Part) -> tuple[str, int | None]:
-    kind = "send and recv" if part.kind in _POINT_TO_POINT else part.kind
+    kind = _PAIRED if part.kind in _POINT_TO_POINT else part.kind
     return kind, part.moved_bytes if kind in _ONE_SIZE else None
 
 
@@ -128,36 +130,71 @@ def _ahead(matched: Sequence[_Matched]) -> dict[int, int]:
     """Each rank's clock against the others', from the ends of what all ranks of a group leave together.
 
     Least squares over the groups: a rank's collectives inside a machine say nothing of other machines' clocks, those
-    between machines do. Empty where the clocks agree.
+    between machines do. Where only sends and receives tie ranks, their clocks agree if the kernels overlap, and else
+    their ends are taken for one. Empty where all clocks agree.
     """
     later: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    paired: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for parts in matched:
         (first, of_first), *others = parts.items()
-        if of_first.kind in _ENDS_TOGETHER:
-            for rank, part in others:
-                later[first, rank].append(part.end_ns - of_first.end_ns)
-    ranks = sorted({rank for pair in later for rank in pair})
-    if not ranks:
-        return {}
-    column = {rank: i for i, rank in enumerate(ranks)}
+        for rank, part in others:
+            apart = part.end_ns - of_first.end_ns
+            if part.kind in _ENDS_TOGETHER:
+                later[first, rank].append(apart)
+            elif part.kind in _POINT_TO_POINT:
+                overlap = part.start_ns < of_first.end_ns and of_first.start_ns < part.end_ns
+                paired[first, rank].append(0 if overlap else apart)
+    tied = _Tied(later)
+    later.update({pair: values for pair, values in paired.items() if tied.join(*pair)})
+    ahead: dict[int, int] = {}
+    for ranks in tied.parts():
+        ahead |= _solved(ranks, {pair: values for pair, values in later.items() if pair[0] in ranks})
+    return ahead if any(ahead.values()) else {}
+
+
+class _Tied:
+    """Which ranks are tied to which."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self._of: dict[int, set[int]] = {}
+        for pair in pairs:
+            self.join(*pair)
+
+    def join(self, one: int, other: int) -> bool:
+        """Tie two ranks; whether they were not before."""
+        first, second = self._of.setdefault(one, {one}), self._of.setdefault(other, {other})
+        if first is second:
+            return False
+        first |= second
+        self._of.update(dict.fromkeys(second, first))
+        return True
+
+    def parts(self) -> list[set[int]]:
+        """The ranks, those together that are tied."""
+        return list({id(part): part for part in self._of.values()}.values())
+
+
+def _solved(ranks: set[int], later: Mapping[tuple[int, int], Sequence[int]]) -> dict[int, int]:
+    """How far each clock of tied ranks is ahead of the slowest; 0 for all where they agree."""
+    column = {rank: i for i, rank in enumerate(sorted(ranks))}
     equations, offsets = np.zeros((len(later), len(ranks))), np.zeros(len(later))
     for row, ((first, rank), values) in enumerate(later.items()):
         equations[row, column[rank]], equations[row, column[first]] = 1, -1
         offsets[row] = stats.median(values) or 0.0
     solved = np.linalg.lstsq(equations, offsets, rcond=None)[0]
     if solved.max() - solved.min() <= CLOCKS_AGREE_NS:
-        return {}
-    return {rank: round(float(by)) for rank, by in zip(ranks, solved - solved.min(), strict=True)}
+        return dict.fromkeys(column, 0)
+    return {rank: round(float(solved[i] - solved.min())) for rank, i in column.items()}
 
 
-def _meeting(parts: _Matched, ahead: Mapping[int, int]) -> Meeting:
+def _meeting(parts: _Matched, ahead: Mapping[int, int], world: int) -> Meeting:
     one = next(iter(parts.values()))
     start = {rank: part.start_ns - ahead.get(rank, 0) for rank, part in parts.items()}
     end = {rank: part.end_ns - ahead.get(rank, 0) for rank, part in parts.items()}
     second, came = sorted(start.values())[-2:]
     last = max(start, key=start.__getitem__)
     sizes = [part.moved_bytes for part in parts.values() if part.moved_bytes is not None]
-    whole = one.group.size is None or len(parts) >= one.group.size
+    whole = len(parts) >= (one.group.count or world)
     return Meeting(
         step=one.step,
         group=one.group,

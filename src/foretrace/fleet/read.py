@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import os
 import re
+import zlib
 from collections import defaultdict
 from concurrent.futures import BrokenExecutor, CancelledError, as_completed
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
-_PACKED = (".json.gz", ".json.zip")
+_HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,22 @@ def _is_there(path: str) -> bool:
 def _inside(folder: str) -> list[str]:
     try:
         traces = {str(member.path) for member in traces_in(Path(folder))}
-        # packed files that cannot be unpacked are none by their first bytes, and must not be passed over in silence
-        packed = {str(path) for path in Path(folder).rglob("*") if path.name.endswith(_PACKED) and path.is_file()}
+        # by their first bytes they are no traces, but must not be passed over in silence
+        broken = {str(path) for path in Path(folder).rglob("*.json.gz") if path.is_file() and not _unpacks(path)}
     except OSError as error:
         raise InputError(f"cannot read `{error.filename or folder}`: {error.strerror}") from error
-    if not traces | packed:
+    if not traces | broken:
         raise InputError(f"no trace in `{folder}`", hint="traces are named *.json, *.json.gz, *.json.zip")
-    return sorted(traces | packed)
+    return sorted(traces | broken)
+
+
+def _unpacks(path: Path) -> bool:
+    try:
+        with gzip.open(path) as file:
+            file.read(_HEAD_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return False
+    return True
 
 
 def read_fleet(paths: Sequence[str], executor: Executor, tell: Callable[[str, int, int], None]) -> Fleet:
@@ -107,16 +119,19 @@ def read_fleet(paths: Sequence[str], executor: Executor, tell: Callable[[str, in
         tell: Told what is done, how many traces are, and how many there are.
     """
     tell("reading", 0, len(paths))
-    pending = {executor.submit(summarize, path): path for path in paths}
+    pending, done = {}, itertools.count(1)
+    for path in paths:
+        future = executor.submit(summarize, path)
+        future.add_done_callback(lambda _: tell("reading", next(done), len(paths)))
+        pending[future] = path
     summaries, failed = {}, {}
-    for done, future in enumerate(as_completed(pending), 1):
+    for future in as_completed(pending):
         path = pending[future]
         result = _result(path, future)
         if isinstance(result, Failed):
             failed[path] = result
         else:
             summaries[path] = result
-        tell("reading", done, len(paths))
     jobs = _jobs([summaries[path] for path in paths if path in summaries])
     return Fleet(tuple(jobs), tuple(failed[path] for path in paths if path in failed))
 
@@ -128,7 +143,7 @@ def _result(path: str, future: Future[Summary]) -> Summary | Failed:
         return Failed(path, error.message, error.hint)
     except (BrokenExecutor, MemoryError):
         why = "its worker died, or one that shared its pool did: perhaps for want of memory"
-        return Failed(path, why, "`--workers 1` reads one trace at a time")
+        return Failed(path, why, "let fewer workers read at a time: `--workers 1` holds one trace")
     except CancelledError:
         return Failed(path, "the cluster dropped it", "see whether its scheduler and workers still run")
     except Exception as error:  # noqa: BLE001 - a worker may die of anything, and the others' traces count

@@ -27,7 +27,7 @@ class Standing:
         steps: How many steps the medians are over; 0 where the trace has none and stands for one.
         wall_ns, busy_ns, own_ns, exposed_ns: As in `StepTimes`.
         lost_ns: It had nothing to do but wait in a collective for another rank.
-        holds_up_ns: It made the others wait so, the mean over them, directly or through ranks that it had delayed.
+        holds_up_ns: What ranks lost to it, in the mean of those that did, directly or through ranks that it delayed.
         last: How many collectives it came last to.
         met: Of how many.
     """
@@ -82,9 +82,12 @@ def standings(job: Job) -> tuple[Standing, ...]:
     last = Counter(meeting.last for meeting in job.meetings.met)
     met = Counter(rank for meeting in job.meetings.met for rank in meeting.ranks)
     held: dict[int, dict[int | None, float]] = defaultdict(lambda: dict.fromkeys(by_step, 0.0))
+    victims: defaultdict[int, set[int]] = defaultdict(set)
+    for culprit, victim in (pair for found in by_step.values() for pair in found.held):
+        victims[culprit].add(victim)
     for step, found in by_step.items():
         for (culprit, _), ns in found.held.items():
-            held[culprit][step] += ns / max(1, len(job.ranks) - 1)
+            held[culprit][step] += ns / len(victims[culprit])
     return tuple(
         _standing(rank, summary.steps, by_step, held[rank], (last[rank], met[rank]))
         for rank, summary in job.ranks.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,13 @@ class Group:
     name: str | None
     ranks: str | None
     size: int | None
+
+    @property
+    def count(self) -> int | None:
+        """How many ranks it has; long lists are shortened in the files."""
+        if self.size is not None or self.ranks is None or "..." in self.ranks:
+            return self.size
+        return len(re.findall(r"\d+", self.ranks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +156,13 @@ def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
         step = run.steps[at].index if run.steps else None
         said = collectives.said(run, activity)
         group = Group(said.group_name, said.group_ranks, said.group_size) if said else Group(None, None, None)
-        kind = collectives.kind_of(said.name if said else None) or run.identity(activity).short
+        kind = collectives.kind_of(said.name if said else None) or _kind_by_name(run.identity(activity).short)
         moved = collectives.moved_bytes(said.in_elements, said.dtype) if said else None
         start, end = base_ns + int(a.start_ns[activity]), base_ns + int(a.end_ns[activity])
         found.append(Part(step, group, kind, moved, start, end, alone_ns))
     return tuple(found)
+
+
+def _kind_by_name(short: str) -> str:
+    """``NCCL all-reduce`` → ``all-reduce``."""
+    return short.partition(" ")[2] or short

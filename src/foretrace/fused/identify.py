@@ -141,6 +141,12 @@ def agrees(module: nn.Module, roles: Roles) -> bool:
         return False
 
 
+def forget() -> None:
+    """Drop what was kept from one trial for the next."""
+    random_weights.cache_clear()
+    _one_row.cache_clear()
+
+
 def _shapes(module: nn.Module) -> tuple[tuple[str, torch.Size], ...]:
     linears = ((n, c) for n, c in module.named_children() if type(c) is nn.Linear)
     return tuple((f"{n}.{p}", t.shape) for n, c in linears for p, t in c.named_parameters())

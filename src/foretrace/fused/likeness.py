@@ -39,8 +39,12 @@ def _like_module(module: nn.Module, seen: dict[int, int]) -> Hashable:
         tuple((name, _like_value(value)) for name, value in vars(module).items() if name not in _ASKED_APART),
         tuple((name, _like_parameter(p, seen)) for name, p in module._parameters.items()),  # noqa: SLF001 - with None
         tuple((name, id(buffer)) for name, buffer in module._buffers.items()),  # noqa: SLF001 - as above
-        tuple((name, m and _like_module(m, seen)) for name, m in module._modules.items()),  # noqa: SLF001 - as above
+        tuple((name, _like_child(m, seen)) for name, m in module._modules.items()),  # noqa: SLF001 - as above
     )
+
+
+def _like_child(module: nn.Module | None, seen: dict[int, int]) -> Hashable:
+    return None if module is None else _like_module(module, seen)
 
 
 def _like_parameter(parameter: Tensor | None, seen: dict[int, int]) -> Hashable:

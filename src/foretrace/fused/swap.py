@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from .functional import gated_mlp
-from .identify import Roles, agrees, looks_gated, random_weights, roles_of
+from .identify import Roles, agrees, forget, looks_gated, roles_of
 from .layers import GatedMLP
 from .likeness import likeness
 from .plan import Choice, explain_weights
@@ -99,7 +99,7 @@ def find(model: nn.Module) -> dict[str, Roles | str]:
                 known = tried[kind]
                 found[name] = known if isinstance(known, str) or agrees(module, known) else roles_of(module)
     finally:
-        random_weights.cache_clear()
+        forget()
     return found
 
 

@@ -78,6 +78,7 @@ def _job_record(job: Job) -> dict[str, Any]:
         "collectives": [asdict(kind) for kind in kinds(job)],
         "matched": len(job.meetings.met),
         "unmatched": job.meetings.unmatched,
+        "odd_ranks": list(job.meetings.odd_ranks),
     }
 
 
@@ -180,12 +181,12 @@ def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
         )
     if job.meetings.unmatched and job.meetings.met:
         odd = ", ".join(map(str, job.meetings.odd_ranks[:_MOST]))
-        who = f": not as the others did {'ranks' if ',' in odd else 'rank'} {odd}" if odd else ""
+        who = f": {'ranks' if ',' in odd else 'rank'} {odd} did something else" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
     if job.meetings.met and not any(one.steps for one in standing):
         yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
     if job.meetings.met:
-        yield "waits: time without other work; holds up: what others, in their mean, lost to it or to ranks it delayed"
+        yield "waits: time without other work; holds up: what ranks lost to it or to those it delayed, in their mean"
     seen = Counter(note for one in job.ranks.values() for note in one.notes)
     yield from (f"{note} (in {plural(count, 'trace')})" for note, count in seen.most_common(3))
 

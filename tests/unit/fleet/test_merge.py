@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foretrace.fleet import Job, Summary
+from foretrace.fleet import Fleet, Job, Summary
 from foretrace.fleet.merge import meet
 from foretrace.fleet.sentence import culprit, sentence
 from foretrace.fleet.standing import kinds, standings
 from foretrace.fleet.summary import Group, Part, StepTimes
+from foretrace.render.to_terminal import to_terminal
+from foretrace.report.fleet import fleet_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +102,7 @@ def test_a_delay_is_whose_it_was() -> None:
 
 def test_two_collectives_that_wait_at_a_time_lose_it_once() -> None:
     """On two streams for the same rank: 500 µs, not a millisecond."""
-    groups = Group("1", None, 2), Group("2", None, 2)
+    groups = Group("1", "[0, 1]", 2), Group("2", "[0, 1]", 2)
     ranks = {
         rank: summary(rank, [part(0, start, 610, group=group) for group in groups])
         for rank, start in enumerate((100, 600))
@@ -210,3 +212,62 @@ def test_kinds_are_counted() -> None:
     """Calls, calls a step, who came last and how often, what was lost."""
     (kind,) = kinds(job(ranks_of(*([(s, 1_000 * s + 100 * r, 1_000 * s + 110) for s in range(3)] for r in range(2)))))
     assert (kind.count, kind.a_step, kind.latest, kind.latest_count, kind.lost_ns) == (3, 1.0, 1, 3, 100 * US)
+
+
+def test_a_delay_that_all_have_shared_is_nobody_s_excuse() -> None:
+    """In one group a step: rank 1 is 500 µs late, then rank 0 400 µs by itself."""
+    first, second = standings(job(ranks_of([(0, 100, 610), (0, 1_400, 1_410)], [(0, 600, 610), (0, 1_000, 1_410)])))
+    assert (first.holds_up_ns, second.holds_up_ns) == (400 * US, 500 * US)
+
+
+def test_who_is_late_again_and_again_is_named() -> None:
+    """Rank 0 once by 100 µs, then rank 1 eight times."""
+    starts = [(200, 100, 100), *((100, 200, 100) for _ in range(8))]
+    ranks = ranks_of(*([(0, 1_000 * k + at[r], 1_000 * k + 210) for k, at in enumerate(starts)] for r in range(3)))
+    assert [one.holds_up_ns for one in standings(job(ranks))][:2] == [100 * US, 800 * US]
+    assert (late := culprit(standings(job(ranks)))) is not None
+    assert late.rank == 1
+
+
+def test_clocks_that_nothing_ties_are_left_alone() -> None:
+    """All-reduces tie 0 to 1, sends 1 to 2; 1 and 2 have one clock, 7 s ahead of 0's."""
+    off, whole, line = 7_000_000, Group("1", "[0, 1]", 2), Group("2", "[1, 2]", 2)
+    ranks = {
+        0: summary(0, [part(0, 100, 200, group=whole)]),
+        1: summary(
+            1, [part(0, off + 150, off + 200, group=whole), part(0, off + 300, off + 400, group=line, kind="send")]
+        ),
+        2: summary(2, [part(0, off + 350, off + 400, group=line, kind="recv")]),
+    }
+    found = meet(ranks)
+    assert found.ahead_ns == {0: 0, 1: off * US, 2: off * US}
+    assert [m.apart_ns for m in found.met] == [50 * US, 50 * US]
+    apart = {r: summary(r, [part(0, off * r, off * r + 9, group=Group(str(r), None, 1))]) for r in range(2)}
+    assert meet(apart).ahead_ns == {}
+
+
+def test_a_name_alone_makes_no_group() -> None:
+    """Of each of two pairs under one name only one rank is here."""
+    found = ranks_of([(0, 100, 200)], [(0, 100, 200)], group=Group("1", None, 2))
+    assert meet(found).met == ()
+
+
+def test_a_rank_that_is_missing_hides_what_moves() -> None:
+    """Its coming is not seen: the size of a group is said, or its ranks are, or that there is one group of all."""
+    seen = [[(0, 1, 9)]] * 3
+    for group in (Group("0", "[0, 1, 2, 3]", None), Group("0", None, 4), Group(None, None, None)):
+        ranks = {rank: replace(one, groups=1) for rank, one in ranks_of(*seen, group=group).items()}
+        assert [m.moving_ns for m in meet(ranks).met] == [None]
+
+
+def test_notes_say_what_was_done_with_the_ranks() -> None:
+    """Who is missing, whose clock was set, who did something else, and that without steps only the order pairs."""
+    off = 1_000
+    ranks = ranks_of([(0, 1, 9)], [(0, off + 2, off + 9)], [(0, 3, 9), (0, 10, 11)])
+    text = to_terminal(fleet_document(Fleet((replace(job(ranks), world_size=8),), ())), width=200)
+    assert "note: of 8 ranks 5 have no trace here: 3, 4, 5, 6, 7" in text
+    assert "note: by their files ranks leave collectives up to 1.00 ms apart: taken for clocks that disagree" in text
+    assert "note: 2 kernels of collectives left out: rank 2 did something else" in text
+    stepless = {r: summary(r, [part(None, 1, 9)]) for r in range(2)}
+    shown = to_terminal(fleet_document(Fleet((job(stepless),), ())), width=200)
+    assert "without steps collectives are paired by their order alone" in shown

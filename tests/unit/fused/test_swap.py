@@ -371,6 +371,7 @@ class Word(str):  # noqa: SLOT000 - a stranger's
         (_tied(), Three(silu), False),
         (Slotted(silu), Slotted(silu), False),
         (nn.Sequential(*[nn.SiLU()] * 2), nn.Sequential(nn.SiLU(), nn.SiLU()), False),
+        (_holding(nn.ModuleList()), _holding(nn.ModuleList()), True),
     ],
 )
 def test_what_looks_alike(one: nn.Module, other: nn.Module, alike: bool) -> None:  # noqa: FBT001 - pytest's
