@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from foretrace.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _SUFFIXES = (".json", ".json.gz", ".json.zip")
@@ -70,11 +70,11 @@ def _contents(folder: Path, members: Sequence[Member]) -> str:
             by_rank[member.rank].append(member.path)
     if not by_rank:
         return _listed([member.path for member in members], folder)
-    parts = [f"found ranks {_ranges(by_rank)}"]
+    parts = [f"found ranks {ranges(by_rank)}"]
     world = max((member.world_size or 0 for member in members), default=0)
     missing = set(range(world)) - set(by_rank)
     if world:
-        parts = [f"world_size {world}", *parts, f"missing {_ranges(missing)}" if missing else "none missing"]
+        parts = [f"world_size {world}", *parts, f"missing {ranges(missing)}" if missing else "none missing"]
     parts += [f"rank {rank} twice or more ({_listed(found, folder)})" for rank, found in _repeated(by_rank).items()]
     without = len(members) - sum(map(len, by_rank.values()))
     if without:
@@ -91,7 +91,7 @@ def _listed(paths: Sequence[Path], folder: Path) -> str:
     return some + (", …" if len(paths) > 3 else "")  # noqa: PLR2004 - three say enough
 
 
-def _ranges(numbers: Mapping[int, object] | set[int]) -> str:
+def ranges(numbers: Iterable[int]) -> str:
     """``0–2, 5`` for 0, 1, 2, 5."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
@@ -103,12 +103,17 @@ def _ranges(numbers: Mapping[int, object] | set[int]) -> str:
 
 
 def _peek(path: Path) -> Member | None:
-    """What the beginning of a file says, or its end when the rank comes after the events; ``None`` for no trace."""
+    """What the beginning of a file says, or its end when the rank comes after the events; ``None`` for no trace.
+
+    A packed file of which nothing can be unpacked counts, by its name.
+    """
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if packed else raw
         head = _read(file, _HEAD_BYTES)
+        if packed and not head:  # reading it says why; passing it over would not
+            return Member(path, None, None)
         if not (_IS_TRACE.search(head) or head.startswith(b"PK\x03\x04")):
             return None
         if not packed:

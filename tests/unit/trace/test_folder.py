@@ -67,3 +67,12 @@ def test_an_empty_folder_says_what_traces_are_called(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trace in") as raised:
         read_trace(tmp_path)
     assert "*.json.gz" in (raised.value.hint or "")
+
+
+def test_a_packed_file_that_cannot_be_unpacked_is_not_passed_over(tmp_path: Path) -> None:
+    """Reading it says what is wrong; other packed JSON is no trace."""
+    (tmp_path / "broken.json.gz").write_bytes(b"\x1f\x8b no gzip")
+    (tmp_path / "shard.json.gz").write_bytes(gzip.compress(b'{"rows": [1]}'))
+    assert [(member.path.name, member.rank) for member in traces_in(tmp_path)] == [("broken.json.gz", None)]
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        read_trace(tmp_path)
