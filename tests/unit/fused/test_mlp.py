@@ -324,33 +324,6 @@ def test_autocast_casts_as_linear_does() -> None:
     assert layer.up_proj.weight.grad.dtype == torch.float32
 
 
-_WRONG_SHAPES = {
-    "x too wide": (0, (6, 12)), "x too narrow": (0, (6, 8)), "up shorter": (2, (7, 10)), "up of one row": (2, (1, 10)),
-    "down of another width": (3, (10, 15)), "a bias too short": (4, (7,)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", _WRONG_SHAPES)
-@pytest.mark.parametrize("path", ["pointwise", "rows", "portable"])
-def test_shapes_that_do_not_belong_together_are_pytorchs(case: str, path: str) -> None:
-    """Its errors, and its broadcasting where it broadcasts: no kernel reads behind a tensor's end."""
-    at, shape = _WRONG_SHAPES[case]
-    tensors = _tensors(bias=True)
-    tensors[at] = torch.randn(shape, requires_grad=True)
-
-    def result(function: Any) -> tuple[type, Any]:
-        try:
-            return Tensor, function(*tensors, activation="silu")
-        except RuntimeError as error:
-            return RuntimeError, str(error)
-
-    with plan.forced(path):
-        kind, found = result(gated_mlp)
-    expected_kind, expected = result(reference.gated_mlp)
-    assert kind is expected_kind
-    assert torch.equal(found, expected) if kind is Tensor else found == expected
-
-
 def test_mixed_dtypes_without_autocast_fail_as_linear_fails() -> None:
     """bf16 rows and fp32 weights raise PyTorch's own error; no bytes are reread as another type."""
     x, *weights = _tensors()
