@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,8 @@ class Target:
             message = f"`{self.text}` raised {in_one_line(error)}"
             hint = "call the factory by itself to see where"
             if _WANTS_A_GPU.search(str(error)):
-                hint = f"without a GPU let the factory choose its device, or `foretrace guess {self.text} --on h200`"
+                guess = f"`foretrace guess {shlex.quote(self.text)} --on h200`"
+                hint = f"without a GPU let the factory choose its device, or {guess}"
             raise InputError(message, hint=hint) from error
         return _workload(self.text, built)
 

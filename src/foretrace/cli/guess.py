@@ -47,7 +47,9 @@ def guess(
     made = of_target(target, arguments, on=on, variant=variant, grad=grad)
     if write is not None:
         _write(write, to_toml(made))
-    flags = f"{f' --on {on}' if on else ''}{' --variant compile' * (variant == 'compile')}{' --grad' * grad}"
+    flags = (
+        f"{f' --on {shlex.quote(on)}' if on else ''}{' --variant compile' * (variant == 'compile')}{' --grad' * grad}"
+    )
     command = f"foretrace guess {shlex.quote(target)}{flags}", f" -- {shlex.join(arguments)}" if arguments else ""
     out.emit(lambda: guess_document(made, str(write) if write else None, command), made.to_json)
 

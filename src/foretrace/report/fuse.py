@@ -370,7 +370,7 @@ def _measured(found: Fuse) -> list[Block]:
 
 
 def _next(found: Fuse) -> list[Item]:
-    command = f"foretrace fuse {found.target}"
+    command = f"foretrace fuse {shlex.quote(found.target)}"
     arguments = f"{' --grad' * found.grad}{f' -- {shlex.join(found.arguments)}' if found.arguments else ''}"
     items = [] if found.is_plain else [Item("swap them in your code", "model = foretrace.fused.replace(model).model")]
     if found.device is None or not found.is_here:
@@ -385,5 +385,5 @@ def _next(found: Fuse) -> list[Item]:
         items.append(Item("measure what it buys", f"{command} --measure{arguments}"))
     if found.measured is not None:
         sides = (found.measured.diff.before, found.measured.diff.after)
-        items += [Item(f"read {side.label}", f"foretrace read {side.path}") for side in sides]
+        items += [Item(f"read {side.label}", f"foretrace read {shlex.quote(side.path)}") for side in sides]
     return items

@@ -126,7 +126,10 @@ def _too_scattered(best: Variant, base: Variant) -> str:
     if best is base or (best.wall_ns or 0) >= (1 - _WITHIN_NOISE) * (base.wall_ns or 0):
         return ""
     scatter = percent(max(best.spread or 0.0, base.spread or 0.0), 1)
-    return f"; the {duration(best.wall_ns or 0)} of {best.variant} is less, but these timings scatter by {scatter}"
+    return (
+        f"; the {duration(best.wall_ns or 0)} of {best.variant} is less, but these timings scatter by {scatter}: "
+        "time again while nothing else runs"
+    )
 
 
 def _times(one: Variant, base: Variant) -> str:

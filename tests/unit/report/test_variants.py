@@ -50,7 +50,7 @@ def test_the_verdict_names_the_fastest_and_its_price() -> None:
     assert verdict([EAGER, _compiled(249_000)]) == "Nothing clearly beats eager without the profiler: 250 µs a step."
     assert verdict([EAGER, _compiled(200_000, spread=0.3)]) == (
         "Nothing clearly beats eager without the profiler: 250 µs a step; the 200 µs of compile is less, but these "
-        "timings scatter by 30.0 %."
+        "timings scatter by 30.0 %: time again while nothing else runs."
     )
     assert verdict([EAGER]) is None
 
