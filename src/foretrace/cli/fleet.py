@@ -18,8 +18,7 @@ def fleet(*paths: str, executor: str = "local", workers: int | None = None, out:
     """Read the traces of many ranks together: who waits for whom, and for how long.
 
     Each trace is read by a worker, and only a small summary of it comes back: memory holds as many traces as there are
-    workers. Ranks are told by what the files say; where one comes twice, files whose names differ in numbers only are
-    one run.
+    workers. Ranks are told by what the files say; those whose windows overlap in time are one run.
 
     Args:
         paths: Traces, or folders with traces in them.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from foretrace.fleet.executors import executor
-from foretrace.fleet.merge import Meeting, Meetings
-from foretrace.fleet.read import Failed, Fleet, Job, find, read_fleet
+from foretrace.fleet.jobs import Job
+from foretrace.fleet.read import Failed, Fleet, find, read_fleet
 from foretrace.fleet.summary import Summary, summarize
 
-__all__ = ["Failed", "Fleet", "Job", "Meeting", "Meetings", "Summary", "executor", "find", "read_fleet", "summarize"]
+__all__ = ["Failed", "Fleet", "Job", "Summary", "executor", "find", "read_fleet", "summarize"]

@@ -74,7 +74,10 @@ def _why_not(meetings: Meetings) -> str:
     if not meetings.unmatched:
         return "the traces hold no collective of a step"
     kernels = plural(meetings.unmatched, "kernel")
-    return f"of {kernels} of collectives none could be put to another rank's"
+    return (
+        f"of {kernels} of collectives none could be put to another rank's (steps, groups, kinds or sizes differ, or "
+        "the files do not say which ranks belong together)"
+    )
 
 
 def _apart(standings: Sequence[Standing]) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from foretrace.fleet.blame import Losses
+    from foretrace.fleet.jobs import Job
     from foretrace.fleet.merge import Meeting
-    from foretrace.fleet.read import Job
     from foretrace.fleet.summary import StepTimes
 
 

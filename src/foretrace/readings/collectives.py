@@ -59,17 +59,22 @@ def exposed_ns(run: Run, collectives: Ints | None = None) -> int:
     a = run.activities
     every = is_collective(run)
     mine = every if collectives is None else collectives
-    hiding = ~every & (a.kind != Kind.COPY)
     points = a.start_ns[mine], a.end_ns[mine]
-    return union_ns(*points) - covered_ns(points, (a.start_ns[hiding], a.end_ns[hiding]))
+    return union_ns(*points) - covered_ns(points, _hiding(run))
 
 
 def exposed_each_ns(run: Run) -> Ints:
     """`exposed_ns` of every collective's kernel, in the order of their start."""
     a, talking = run.activities, is_collective(run)
-    hiding = ~talking & (a.kind != Kind.COPY)
     start, end = a.start_ns[talking], a.end_ns[talking]
-    return end - start - covered_each_ns(start, end, (a.start_ns[hiding], a.end_ns[hiding]))
+    return end - start - covered_each_ns(start, end, _hiding(run))
+
+
+def _hiding(run: Run) -> tuple[Ints, Ints]:
+    """When something ran that hides communication."""
+    a = run.activities
+    hiding = ~is_collective(run) & (a.kind != Kind.COPY)
+    return a.start_ns[hiding], a.end_ns[hiding]
 
 
 def answer(run: Run) -> Answer | None:

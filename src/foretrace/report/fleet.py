@@ -11,6 +11,7 @@ from foretrace.fleet.sentence import culprit, sentence, works_longer
 from foretrace.fleet.standing import kinds, standings
 from foretrace.readings import Column
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
+from foretrace.trace.folder import ranges
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _RANKS = (
     Column("rank", "rank", "count"),
     Column("steps", "steps", "count", spare=True),
-    Column("wall_ns", "a step, µs", "ns"),
+    Column("wall_ns", "a step", "ns"),
     Column("busy_ns", "GPU busy", "ns"),
     Column("own_ns", "own kernels", "ns"),
     Column("exposed_ns", "in collectives alone", "ns", spare=True),
@@ -38,7 +39,7 @@ _KINDS = (
     Column("ranks", "ranks", "count", spare=True),
     Column("a_step", "a step", "ratio"),
     Column("moved_bytes", "each", "bytes"),
-    Column("moving_ns", "moves, µs", "ns"),
+    Column("moving_ns", "moves", "ns"),
     Column("apart_ns", "first to last", "ns"),
     Column("lost_ns", "lost", "ns"),
     Column("latest", "latest rank", "count"),
@@ -48,7 +49,7 @@ _RUNS = (
     Column("trace", "trace"),
     Column("rank", "rank", "count", spare=True),
     Column("steps", "steps", "count"),
-    Column("wall_ns", "a step, µs", "ns"),
+    Column("wall_ns", "a step", "ns"),
     Column("busy_ns", "GPU busy", "ns"),
     Column("exposed_ns", "in collectives alone", "ns", spare=True),
 )
@@ -141,7 +142,9 @@ def _job_blocks(job: Job) -> Iterator[Block]:
     if found:
         rest = len(found) - _MOST
         others = f"and {plural(rest, 'other kind')}, for which less is lost" if rest > 0 else None
-        yield Table(_KINDS, [_kind_row(kind) for kind in found[:_MOST]], title="Collectives (medians)", more=others)
+        yield Table(
+            _KINDS, [_kind_row(kind) for kind in found[:_MOST]], title="Collectives (medians; times in µs)", more=others
+        )
     yield from (Note(text) for text in _notes(job, standing))
     late = culprit(standing)
     if late is not None:
@@ -171,8 +174,8 @@ def _kind_row(kind: Kind) -> dict[str, Any]:
 
 def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
     if job.missing:
-        those = ", ".join(map(str, job.missing[:_MOST])) + (", …" if len(job.missing) > _MOST else "")
-        yield f"of {job.world_size:,} ranks {plural(len(job.missing), 'has', 'have')} no trace here: {those}"
+        missing = plural(len(job.missing), "has", "have")
+        yield f"of {job.world_size:,} ranks {missing} no trace here: {ranges(job.missing)}"
     if job.meetings.ahead_ns:
         apart = max(job.meetings.ahead_ns.values()) - min(job.meetings.ahead_ns.values())
         yield (
@@ -180,8 +183,8 @@ def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
             "and set right (windows that do not match would look the same)"
         )
     if job.meetings.unmatched and job.meetings.met:
-        odd = ", ".join(map(str, job.meetings.odd_ranks[:_MOST]))
-        who = f": {'ranks' if ',' in odd else 'rank'} {odd} did something else" if odd else ""
+        odd = job.meetings.odd_ranks
+        who = f": {'ranks' if len(odd) > 1 else 'rank'} {ranges(odd)} did something else" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
     if job.meetings.met and not any(one.steps for one in standing):
         yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
@@ -211,4 +214,4 @@ def _single_blocks(jobs: Sequence[Job], *, more: bool) -> Iterator[Block]:
         if walls and not more:
             apart = dict.fromkeys((duration(min(walls)), duration(max(walls))))
             yield Sentence(f"{plural(len(jobs), 'trace')} of single runs: a step takes {' to '.join(apart)}.")
-    yield Table(_RUNS, rows, title="Single traces (medians of their steps)", folds=True)
+    yield Table(_RUNS, rows, title="Single traces (medians of their steps), µs", folds=True)

@@ -265,7 +265,7 @@ def test_notes_say_what_was_done_with_the_ranks() -> None:
     off = 1_000
     ranks = ranks_of([(0, 1, 9)], [(0, off + 2, off + 9)], [(0, 3, 9), (0, 10, 11)])
     text = to_terminal(fleet_document(Fleet((replace(job(ranks), world_size=8),), ())), width=200)
-    assert "note: of 8 ranks 5 have no trace here: 3, 4, 5, 6, 7" in text
+    assert "note: of 8 ranks 5 have no trace here: 3–7" in text
     assert "note: by their files ranks leave collectives up to 1.00 ms apart: taken for clocks that disagree" in text
     assert "note: 2 kernels of collectives left out: rank 2 did something else" in text
     stepless = {r: summary(r, [part(None, 1, 9)]) for r in range(2)}
