@@ -151,9 +151,15 @@ def _lines(cells: Sequence[Sequence[str]], widths: Sequence[int], is_text: Seque
     return lines
 
 
+class _Folder(textwrap.TextWrapper):
+    """Breaks at spaces, and after a path's folders, so that the name of a file stays whole where a line has room."""
+
+    wordsep_simple_re = re.compile(r"(\s+|(?<=[/\\])(?=[^\s/\\]{6}))")  # not in `GB/s`
+
+
 def _folded(text: str, room: int) -> list[str]:
-    """``text`` in lines of at most ``room`` cells, broken at spaces where there are some."""
-    return textwrap.wrap(text, room, break_on_hyphens=False) if cell_len(text) > room else [text]
+    """``text`` in lines of at most ``room`` cells."""
+    return _Folder(room, break_on_hyphens=False).wrap(text) if cell_len(text) > room else [text]
 
 
 def _cut(text: str, room: int) -> list[str]:

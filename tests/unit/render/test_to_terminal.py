@@ -107,3 +107,21 @@ def test_a_word_longer_than_the_line_stays_whole() -> None:
     """A path or kernel name in a sentence can be copied: it is never broken."""
     name = "k" * 120
     assert name in to_terminal(Document((Sentence(f"the kernel {name} ran"),)), width=80).splitlines()
+
+
+@pytest.mark.parametrize("depth", range(1, 60))
+def test_a_file_s_name_is_whole_wherever_it_lies(depth: int) -> None:
+    """A path is folded after a folder's name and loses nothing."""
+    path = f"/{'x' * depth}/{'y' * 7}/ddp_rank0.json.gz"
+    table = Table((Column("trace", "trace"),), [{"trace": path}], folds=True)
+    _, *lines = to_terminal(Document((table,)), width=25).split()
+    assert "".join(lines) == path
+    assert lines[-1].endswith("ddp_rank0.json.gz")
+
+
+@pytest.mark.parametrize("width", range(25, 60))
+def test_a_rate_is_no_path(width: int) -> None:
+    """Units with a slash are not folded."""
+    said = "reaches 3.9 TB/s of the 4.8 TB/s that memory can move"
+    table = Table((Column("note", "note"),), [{"note": said}], folds=True)
+    assert to_terminal(Document((table,)), width=width).split()[1:] == said.split()
