@@ -7,14 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from foretrace.cli.output import STDOUT, Output
-from foretrace.cli.progress import reading
+from foretrace.cli.progress import load
 from foretrace.diff import diff as compare
 from foretrace.diff.statistics import FEWEST_STEPS
 from foretrace.errors import InputError
 from foretrace.report.diff import diff_document
 from foretrace.report.page import compared
 from foretrace.run import build
-from foretrace.trace import read_trace
 from foretrace.units import percent, plural
 
 if TYPE_CHECKING:
@@ -50,8 +49,7 @@ def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = 
 
 
 def _read(path: str) -> Run:
-    with reading() as progress:
-        return build(read_trace(path, progress=progress))
+    return build(load(path))
 
 
 def _percent(text: str) -> float:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import webbrowser
 
-from foretrace.cli.progress import reading
+from foretrace.cli.progress import load
 from foretrace.errors import InputError
 from foretrace.render.safe import visible
 from foretrace.run import build
 from foretrace.share import perfetto as links
 from foretrace.share.local import PORT, TraceServer, origin_of, sound_file
-from foretrace.trace import read_trace
 
 
 def open_trace(
@@ -55,6 +54,5 @@ def open_trace(
 def _focus(trace: str, kernel: str | None, step: int | None) -> links.Focus | None:
     if kernel is None and step is None:
         return None
-    with reading() as progress:
-        run = build(read_trace(trace, progress=progress))
+    run = build(load(trace))
     return links.kernel(run, kernel) if kernel is not None else links.step(run, step or 0)

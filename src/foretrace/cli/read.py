@@ -9,14 +9,13 @@ from cyclopts import Parameter
 
 from foretrace import devices, readings
 from foretrace.cli.output import STDOUT, Output
-from foretrace.cli.progress import reading
+from foretrace.cli.progress import load
 from foretrace.errors import InputError, PartialInputError
 from foretrace.report.overview import asked, overview
 from foretrace.report.page import page_of
 from foretrace.report.read import read_record
 from foretrace.report.selection import Selection, select
 from foretrace.run import build
-from foretrace.trace import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +58,7 @@ def read(
     out.check()
     device = devices.resolve(device_spec) if device_spec is not None else None
     mark = _guessed() if guess_first else None
-    with reading() as progress:
-        run = build(read_trace(trace, progress=progress), device)
+    run = build(load(trace), device)
     if strict and run.repaired:
         raise _partial(run)
     selection = Selection(step, region)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import logging
-import multiprocessing
-import os
 import re
-import signal
 import socket
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretrace.errors import InputError, MissingDependencyError
+from foretrace.processes import Processes, cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,25 +38,12 @@ def executor(where: str, workers: int | None, tasks: int) -> Iterator[Executor]:
         MissingDependencyError: Dask is not installed.
     """
     if where == "local":
-        count = min(workers or os.cpu_count() or 1, tasks, _MOST_PROCESSES)
+        count = min(workers or cores(), tasks, _MOST_PROCESSES)
         if count <= 1:
             yield _Here()
             return
-        # a forked process would have the parent's locks without the threads that release them; Ctrl-C is the parent's
-        pool = ProcessPoolExecutor(
-            count,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=signal.signal,
-            initargs=(signal.SIGINT, signal.SIG_IGN),
-        )
-        try:
+        with Processes(count) as pool:
             yield pool
-        except KeyboardInterrupt:
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
     elif where.startswith(_DASK):
         if workers is not None:
             raise InputError("a cluster has the workers that it has", hint="leave `--workers` out")

@@ -12,17 +12,21 @@ from foretrace.trace.source import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from foretrace.trace.columns import Trace
 
 
-def read_trace(path: str | Path, *, progress: Callable[[int, int], None] | None = None) -> Trace:
+def read_trace(
+    path: str | Path, *, progress: Callable[[int, int], None] | None = None, executor: Executor | None = None
+) -> Trace:
     """Read a Kineto trace (JSON, gzip or zip; a path, a directory with one trace, or a URL) into columns.
 
     Args:
         path: Where the trace is.
         progress: Called with (bytes done, bytes in all) while a large file is decoded.
+        executor: Decodes the pieces of a file of 64 MB or more, where several processes do it sooner.
 
     Raises:
         InputError: Nothing is there, or it cannot be opened.
@@ -31,7 +35,7 @@ def read_trace(path: str | Path, *, progress: Callable[[int, int], None] | None 
     source = load(path)
     identify.refuse_known_formats(source)
     builder = ColumnsBuilder()
-    decoded = decode(source.data, builder, progress)
+    decoded = decode(source.data, builder, progress, executor)
     if not decoded.has_events:
         raise identify.no_events(source)
     metadata, notes = decoded.metadata, list(source.notes)
