@@ -99,7 +99,7 @@ def test_a_device_that_is_not_here(device: str, path: str, capsys: CaptureFixtur
     assert ("measured at 8192 × 768 × 3072 (forward)" in call["why"]) == (path == "fused")
     assert main(["fuse", f"{TARGETS}:large", "--on", device]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith(f"on {record['device']} · ")
+    assert shown.startswith(f"on {record['device']} ·")
     assert f"ask again where {record['device']} is" in shown
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.ops import work
@@ -243,7 +243,6 @@ _kinds = st.sampled_from(["float", BF16, "long int", "bool", "Scalar", "ScalarLi
 _values = st.sampled_from(["", "0", "-1", "3", "1.5", "inf", "nan", "True", "[0, 1]", "[]", "[True, False]", "x"])
 
 
-@settings(deadline=None)
 @given(
     op=st.sampled_from(sorted(TABLE)),
     shapes=_shapes,

@@ -33,7 +33,7 @@ def _built(kernels: list[tuple[int, int, int | None, int]], host: list[tuple[str
     return built
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_KERNELS, _HOST)
 def test_every_nanosecond_has_one_cause(
     kernels: list[tuple[int, int, int | None, int]], host: list[tuple[str, int, int, int]]
@@ -46,7 +46,7 @@ def test_every_nanosecond_has_one_cause(
         assert min(parts.values()) >= 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(_KERNELS, _HOST)
 def test_no_host_side_reading_fails(
     kernels: list[tuple[int, int, int | None, int]], host: list[tuple[str, int, int, int]]

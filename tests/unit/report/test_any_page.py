@@ -45,7 +45,7 @@ events = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(events, max_size=25))
 def test_every_list_of_events_has_a_page(tmp_path: Path, listed: list[dict[str, Any]]) -> None:
     """Every kernel is drawn once, every box lies in its lane and in the span, and no two share a place."""

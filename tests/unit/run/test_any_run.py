@@ -57,7 +57,7 @@ events = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(events, max_size=30))
 def test_every_list_of_events_makes_a_sound_run(tmp_path: Path, listed: list[dict[str, Any]]) -> None:
     """Invariants, the number of activities, busy as counted by microseconds of each GPU, and printable notes."""

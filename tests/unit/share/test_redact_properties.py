@@ -35,7 +35,7 @@ def redactor() -> Redactor:
     return Redactor(names)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     TEXTS,
     st.sampled_from(" \"'=:/\\,;@[]{}<>()|?&\n"),
@@ -48,7 +48,7 @@ def test_no_surroundings_save_a_token(before: str, left: str, token: str, right:
     assert token not in redactor().text(f"{before}{left}{token}{right}{after}")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TREES)
 def test_numbers_and_shape_of_a_tree_are_kept(tree: Any) -> None:
     """Every number, list and object is where it was; only texts differ."""
@@ -72,7 +72,7 @@ def _distinct_keys(tree: Any) -> bool:
     return not isinstance(tree, list) or all(map(_distinct_keys, tree))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.dictionaries(KEYS, st.one_of(TEXTS, NUMBERS, st.lists(NUMBERS)), max_size=5), min_size=1, max_size=4)
 )
