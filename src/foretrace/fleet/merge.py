@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CLOCKS_AGREE_NS = 20_000
 """Ranks leave a collective within some 10 µs of each other; medians further apart are clocks that disagree."""
-_TIED_NS = 5_000
+TIED_NS = 5_000
 """Who comes within this of another is not the last."""
 _ENDS_TOGETHER = frozenset({"all-reduce", "all-gather", "all-to-all", "reduce-scatter", "barrier"})
 _ONE_SIZE = frozenset({"all-reduce", "broadcast", "reduce"})
@@ -39,7 +39,7 @@ class Meeting:
         step, group, kind, moved_bytes: As in `Part`.
         ranks, start_ns, end_ns: Whose kernels, and when they ran.
         lost_ns: How long at least each had nothing to do but wait for the last.
-        last: The rank that came last; ``None`` where two did within `_TIED_NS`.
+        last: The rank that came last; ``None`` where two did within `TIED_NS`.
         late_ns: From the last but one's coming to the last one's.
         apart_ns: From the first one's coming to the last one's.
         moving_ns: From the last one's coming to the first end; ``None`` where not all of the group are here.
@@ -204,7 +204,7 @@ def _meeting(parts: _Matched, ahead: Mapping[int, int], world: int) -> Meeting:
         start_ns=tuple(start.values()),
         end_ns=tuple(end.values()),
         lost_ns=tuple(_lost(start[r], end[r], part.exposed_ns, came) for r, part in parts.items()),
-        last=last if came - second > _TIED_NS else None,
+        last=last if came - second > TIED_NS else None,
         late_ns=came - second,
         apart_ns=came - min(start.values()),
         moving_ns=max(0, min(end.values()) - came) if whole else None,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from foretrace.fleet.lateness import lateness
+from foretrace.fleet.merge import TIED_NS
 from foretrace.fleet.sentence import culprit, sentence, works_longer
 from foretrace.fleet.standing import kinds, standings
 from foretrace.readings import Column
@@ -15,7 +18,7 @@ from foretrace.trace.folder import ranges
 from foretrace.units import duration, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from foretrace.fleet import Failed, Fleet, Job
     from foretrace.fleet.standing import Kind, Standing
@@ -53,8 +56,12 @@ _RUNS = (
     Column("busy_ns", "GPU busy", "ns"),
     Column("exposed_ns", "in collectives alone", "ns", spare=True),
 )
+_LATENESS = (Column("rank", "rank", "count"), Column("marks", "collective by collective, steps apart"))
 _MOST = 16
 """Rows of a table; of more, those that wait or hold up most."""
+_MARKS = "▁▂▃▄▅▆▇█"
+_MOST_MARKS = 72
+_NO_PART = "·"
 
 
 def fleet_record(fleet: Fleet) -> dict[str, Any]:
@@ -139,6 +146,7 @@ def _job_blocks(job: Job) -> Iterator[Block]:
     rows = [asdict(one) for one in standing if one in shown]
     rest = len(standing) - len(rows)
     yield Table(_RANKS, rows, title=_title(standing), more=f"and {plural(rest, 'other rank')}" if rest else None)
+    yield from _lateness_table(job, {one["rank"] for one in rows})
     if found:
         rest = len(found) - _MOST
         others = f"and {plural(rest, 'other kind')}, for which less is lost" if rest > 0 else None
@@ -166,6 +174,26 @@ def _title(standing: Sequence[Standing]) -> str:
         return "In the whole trace, µs"
     steps = plural(counts[0], "step") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} steps"
     return f"In a step (medians of {steps}), µs"
+
+
+def _lateness_table(job: Job, shown: Collection[int]) -> Iterator[Block]:
+    found = lateness(job.meetings.met, _MOST_MARKS)
+    if found is None:
+        return
+    each = f"; a mark is the latest of {found.each:,} collectives" if found.each > 1 else ""
+    rows = [
+        {"rank": rank, "marks": " ".join("".join(_mark(late, found.most_ns) for late in step) for step in steps)}
+        for rank, steps in found.by_rank.items()
+        if rank in shown
+    ]
+    title = f"How late each came ({_MARKS[-1]} {duration(found.most_ns)}, {_MARKS[0]} among the first{each})"
+    yield Table(_LATENESS, rows, title=title, folds=True)
+
+
+def _mark(late_ns: int | None, most_ns: int) -> str:
+    if late_ns is None:
+        return _NO_PART
+    return _MARKS[0 if late_ns <= TIED_NS else math.ceil(late_ns / most_ns * (len(_MARKS) - 1))]
 
 
 def _kind_row(kind: Kind) -> dict[str, Any]:
