@@ -50,7 +50,7 @@ def read(
         device_spec: Take the device's limits from here: a name in `foretrace devices`, or a TOML file.
         guess_first: Ask for a guess before anything is shown, then mark it.
         strict: Exit with 3 when the file had to be repaired or is cut short.
-        no_cache: Keep and use nothing from earlier readings of the file.
+        no_cache: Keep and use nothing from earlier readings of the file; today nothing is kept.
         out: How and where to show it.
     """
     del no_cache  # nothing is kept yet
