@@ -1,7 +1,8 @@
 """Ranks' kernels put together: which are one collective, on one clock, and who came when.
 
-All ranks of a group launch its collectives in one order, so the k-th that a step launches is one collective on every
-rank that did the same in that step.
+Where the files count the collectives of a group, those with one number are one. Else all ranks of a group launch its
+collectives in one order, so the k-th that a step launches is one collective on every rank that did the same in that
+step; likewise the k-th that one rank sends to another is the k-th that this one receives.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from foretrace import stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from foretrace.fleet.summary import Group, Part, Summary
 
@@ -68,12 +69,14 @@ class Meetings:
         unmatched: Kernels of collectives without partners.
         odd_ranks: Ranks that in some step did something else than the most of a group.
         ahead_ns: Rank → how far its clock runs ahead; empty where the clocks agree.
+        counted: Whether the files' own numbers say of all that they are one, and not the order of launches.
     """
 
     met: tuple[Meeting, ...]
     unmatched: int
     odd_ranks: tuple[int, ...]
     ahead_ns: Mapping[int, int]
+    counted: bool = False
 
 
 _Matched = dict[int, "Part"]
@@ -81,10 +84,10 @@ _Matched = dict[int, "Part"]
 
 def meet(summaries: Mapping[int, Summary]) -> Meetings:
     """Match the collectives of ranks, and put them on one clock."""
-    by_group: defaultdict[tuple[int | None, Group], dict[int, list[Part]]] = defaultdict(dict)
+    by_group: defaultdict[tuple[Hashable, Group], dict[int, list[Part]]] = defaultdict(dict)
     for rank, summary in sorted(summaries.items()):
         for part in summary.parts:
-            by_group[part.step, part.group].setdefault(rank, []).append(part)
+            by_group[_place(rank, part), part.group].setdefault(rank, []).append(part)
     members: defaultdict[Group, set[int]] = defaultdict(set)
     for (_, group), parts in by_group.items():
         members[group].update(parts)
@@ -94,13 +97,22 @@ def meet(summaries: Mapping[int, Summary]) -> Meetings:
     unmatched, odd = 0, set()
     for (_, group), parts in by_group.items():
         together = _is_one(group, members[group], world, one_group=one_group)
-        same = _alike(parts) if together else {}
+        same = _alike(parts, group) if together else {}
         unmatched += sum(len(sequence) for rank, sequence in parts.items() if rank not in same)
         odd |= parts.keys() - same.keys() if same else set()
         matched += [dict(zip(same, row, strict=True)) for row in zip(*same.values(), strict=True)]
     ahead = _ahead(matched)
     met = sorted((_meeting(parts, ahead, world) for parts in matched), key=lambda meeting: max(meeting.start_ns))
-    return Meetings(tuple(met), unmatched, tuple(sorted(odd)), ahead)
+    counted = all(part.sequence is not None for parts in matched for part in parts.values())
+    return Meetings(tuple(met), unmatched, tuple(sorted(odd)), ahead, counted)
+
+
+def _place(rank: int, part: Part) -> Hashable:
+    """Where the order of launches tells which are one: between two ranks in a step, at one number, or in a step."""
+    if part.kind in _POINT_TO_POINT:
+        peers = {"send": (rank, part.peer), "recv": (part.peer, rank)}.get(part.kind)
+        return part.step, peers if part.peer is not None else None
+    return part.step if part.sequence is None else (part.sequence,)
 
 
 def _is_one(group: Group, members: set[int], world: int, *, one_group: bool) -> bool:
@@ -110,14 +122,15 @@ def _is_one(group: Group, members: set[int], world: int, *, one_group: bool) -> 
     return one_group or group.ranks is not None or group.size == world
 
 
-def _alike(parts: Mapping[int, Sequence[Part]]) -> dict[int, Sequence[Part]]:
+def _alike(parts: Mapping[int, Sequence[Part]], group: Group) -> dict[int, Sequence[Part]]:
     """The ranks that did the same in a step, if they are the most; nothing where a pair cannot be told from others."""
+    to_any = any(one.kind in _POINT_TO_POINT and one.peer is None for each in parts.values() for one in each)
+    if to_any and max(len(parts), group.count or 0) > _PAIR:
+        return {}
     signatures = {rank: tuple(_what(part) for part in sequence) for rank, sequence in parts.items()}
     (common, count), *_ = Counter(signatures.values()).most_common(1)
     if count < _PAIR or count <= len(parts) // 2:
         return {}
-    if len(parts) > _PAIR and any(kind == _PAIRED for kind, _ in common):
-        return {}  # who sends to whom is not in the files
     return {rank: sequence for rank, sequence in parts.items() if signatures[rank] == common}
 
 

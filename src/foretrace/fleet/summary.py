@@ -47,6 +47,8 @@ class Part:
         moved_bytes: Of this rank's message; ``None`` where the file does not say.
         start_ns, end_ns: Unix time by the clock of its machine.
         exposed_ns: How long it ran beside no other kernel and no set.
+        sequence: The how many-th of its group it is; ``None`` where the file does not say.
+        peer: The rank that it is sent to or comes from; ``None`` for what is no send or receive, or does not say.
     """
 
     step: int | None
@@ -56,6 +58,8 @@ class Part:
     start_ns: int
     end_ns: int
     exposed_ns: int
+    sequence: int | None = None
+    peer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,8 @@ def _parts(run: Run, talking: NDArray[np.bool_]) -> tuple[Part, ...]:
         kind = collectives.kind_of(said.name if said else None) or _kind_by_name(run.identity(activity).short)
         moved = collectives.moved_bytes(said.in_elements, said.dtype) if said else None
         start, end = base_ns + int(a.start_ns[activity]), base_ns + int(a.end_ns[activity])
-        found.append(Part(step, group, kind, moved, start, end, alone_ns))
+        sequence, peer = (said.sequence, said.peer) if said else (None, None)
+        found.append(Part(step, group, kind, moved, start, end, alone_ns, sequence, peer))
     return tuple(found)
 
 

@@ -206,15 +206,16 @@ def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
         yield f"of {job.world_size:,} ranks {missing} no trace here: {ranges(job.missing)}"
     if job.meetings.ahead_ns:
         apart = max(job.meetings.ahead_ns.values()) - min(job.meetings.ahead_ns.values())
+        else_ = "" if job.meetings.counted else " (windows that do not match would look the same)"
         yield (
             f"by their files ranks leave collectives up to {duration(apart)} apart: taken for clocks that disagree, "
-            "and set right (windows that do not match would look the same)"
+            f"and set right{else_}"
         )
     if job.meetings.unmatched and job.meetings.met:
         odd = job.meetings.odd_ranks
         who = f": {'ranks' if len(odd) > 1 else 'rank'} {ranges(odd)} did something else" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
-    if job.meetings.met and not any(one.steps for one in standing):
+    if job.meetings.met and not job.meetings.counted and not any(one.steps for one in standing):
         yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
     if job.meetings.met:
         yield "waits: time without other work; holds up: what ranks lost to it or to those it delayed, in their mean"

@@ -21,7 +21,11 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What a collective's event says of itself (NCCL and c10d rows)."""
+    """What a collective's event says of itself (NCCL and c10d rows).
+
+    ``sequence`` counts the collectives of its group (PyTorch 2.13); ``peer`` is whom a send goes to or a receive comes
+    from.
+    """
 
     name: str
     in_elements: int | None
@@ -30,6 +34,8 @@ class Collective:
     group_size: int | None
     group_name: str | None
     group_ranks: str | None
+    sequence: int | None = None
+    peer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,17 @@ def _coded(events: Sequence[Event], codes: Codes) -> _Arrays:
 
 
 def _collective(name: str, a: Args) -> Collective:
-    return Collective(name, a.in_elements, a.out_elements, a.element_type, a.group_size, a.group_name, a.group_ranks)
+    return Collective(
+        name,
+        a.in_elements,
+        a.out_elements,
+        a.element_type,
+        a.group_size,
+        a.group_name,
+        a.group_ranks,
+        a.group_sequence,
+        a.source if a.target is None else a.target,
+    )
 
 
 def _flows(arrows: Sequence[Event], codes: Codes) -> _Arrays:
