@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from foretrace.cli.guess import of_target
+from foretrace.cli.load import load
 from foretrace.cli.output import STDOUT, Output
-from foretrace.cli.progress import load
 from foretrace.errors import InputError
 from foretrace.report.check import check_document, to_junit
 from foretrace.report.page import page_of

@@ -6,8 +6,8 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from foretrace.cli.load import load
 from foretrace.cli.output import STDOUT, Output
-from foretrace.cli.progress import load
 from foretrace.diff import diff as compare
 from foretrace.diff.statistics import FEWEST_STEPS
 from foretrace.errors import InputError

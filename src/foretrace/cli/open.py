@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import webbrowser
 
-from foretrace.cli.progress import load
+from foretrace.cli.load import load
 from foretrace.errors import InputError
 from foretrace.render.safe import visible
 from foretrace.run import build

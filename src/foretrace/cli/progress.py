@@ -6,31 +6,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from foretrace.processes import Processes, cores
-from foretrace.trace import read_trace
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from foretrace.trace import Trace
-
 _LARGE_BYTES = 20_000_000
-_MOST_PROCESSES = 8
-"""Putting their columns together keeps one more busy."""
-
-
-def load(path: str) -> Trace:
-    """Read a trace: a large one with several processes, and with a bar at a terminal.
-
-    Raises:
-        ForetraceError: As `foretrace.trace.read_trace`.
-    """
-    with _reading() as progress, Processes(min(cores(), _MOST_PROCESSES)) as executor:
-        return read_trace(path, progress=progress, executor=executor)
 
 
 @contextmanager
-def _reading() -> Iterator[Callable[[int, int], None] | None]:
+def reading() -> Iterator[Callable[[int, int], None] | None]:
     """A callback (bytes done, bytes in all) that draws a bar once the file turns out to be large."""
     if not sys.stderr.isatty():
         yield None

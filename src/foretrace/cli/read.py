@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from foretrace import devices, readings
+from foretrace.cli.load import load
 from foretrace.cli.output import STDOUT, Output
-from foretrace.cli.progress import load
 from foretrace.errors import InputError, PartialInputError
 from foretrace.report.overview import asked, overview
 from foretrace.report.page import page_of

@@ -16,6 +16,7 @@ from foretrace.run.tree import ROOT, nearest, nest, self_times
 from foretrace.trace import LOST
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -169,8 +170,8 @@ def _in_graph(trace: Trace, host: Host, launch: Ints) -> NDArray[np.bool_]:
     return in_graph
 
 
-def read(path: str | Path, *, device: Device | None = None) -> Run:
-    """Read a trace file and understand it; see `foretrace.trace.read_trace` for what ``path`` may be."""
+def read(path: str | Path, *, device: Device | None = None, executor: Executor | None = None) -> Run:
+    """Read a trace file and understand it; see `foretrace.trace.read_trace` for ``path`` and ``executor``."""
     from foretrace.trace import read_trace  # noqa: PLC0415 - build() itself needs no file
 
-    return build(read_trace(path), device)
+    return build(read_trace(path, executor=executor), device)
