@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ DEFAULTS = Parameter(negative="", show_default=_worth_a_word)
 """For every parameter: a flag has no ``--no-flag`` twin, and "off" or "none" is not shown as a default."""
 
 _INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _ASCII = str.maketrans({**dict(zip("µ×·–−²└─│╭╮╰╯", "ux---2+-|++++", strict=True)), "→": "->", "…": "...", "≪": "<<"})
 """The nearest ASCII for the signs that foretrace itself writes."""
 
@@ -89,10 +91,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # `… | head`: the reader has what it wanted, and Python must not flush again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # `… | head`: the reader has what it wanted
+        _drop_stdout()
         return 0
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _drop_stdout()
+        return _complain(InputError(f"cannot write to stdout: {error.strerror}", hint="`-o FILE` writes elsewhere"))
     return result if isinstance(result, int) else 0
+
+
+def _drop_stdout() -> None:
+    """What could not be written must not be tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: CycloptsError) -> InputError:

@@ -46,11 +46,13 @@ class Output:
         """Refuse an output file before any work is done.
 
         Raises:
-            InputError: The file is there and ``--force`` was not given, or its folder is not there.
+            InputError: The file is there and ``--force`` was not given, it is a folder, or its folder is not there.
         """
         if self.output is None:
             return
-        if self.output.exists() and not self.force:
+        if self.output.is_dir():
+            raise InputError(f"`{self.output}` is a folder", hint="name a file in it")
+        if self.output.is_file() and not self.force:  # what is written to a device or a pipe overwrites nothing
             raise InputError(
                 f"`{self.output}` is already there", hint="give another name, or `--force` to overwrite it"
             )

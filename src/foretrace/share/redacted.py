@@ -84,8 +84,10 @@ def redact_page(path: Path, destination: Path) -> Redaction:
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears at ``path`` when everything is in it."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    """A file that appears at ``path`` when everything is in it; a device or a pipe is written to as it is."""
+    path = path.resolve()  # a link stays one
+    in_place = path.exists() and not path.is_file()
+    temporary = path if in_place else path.with_name(f".{os.getpid()}.{path.name}")
     try:
         with temporary.open("wb") as raw:
             if path.suffix == ".gz":  # no name and no time inside: the same content gives the same bytes
@@ -93,8 +95,10 @@ def _written(path: Path) -> Iterator[BinaryIO]:
                     yield cast("BinaryIO", packed)
             else:
                 yield raw
-        temporary.replace(path)
+        if not in_place:
+            temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write `{path}`: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if not in_place:
+            temporary.unlink(missing_ok=True)

@@ -112,6 +112,20 @@ def test_a_closed_pipe_is_quiet() -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("argv", [["explain"], ["--help"]], ids=" ".join)
+def test_a_full_disk_is_an_error_line(argv: list[str]) -> None:
+    """`foretrace … > FILE` on a full disk says so and exits with 2, without a traceback."""
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "foretrace", *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.stderr == (
+        "error: cannot write to stdout: No space left on device\n\nhint: `-o FILE` writes elsewhere\n"
+    )
+    assert done.returncode == 2
+
+
 def test_a_console_of_few_characters_gets_the_nearest_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """On an ASCII console × is x, → is -> and what has no likeness is ?; nothing fails."""
     console = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
