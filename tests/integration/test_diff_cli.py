@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,35 @@ def test_markdown_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     assert "| eager | compiled |" in text
     assert "| gelu + mul |" in text
     assert "−31.7" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "copy"),
+    [
+        ("attention_naive", "sdpa", "Memcpy DtoD (Device -> Device) takes 63.9 µs less."),
+        ("sdpa", "attention_naive", "Memcpy DtoD (Device -> Device) takes 63.9 µs more."),
+        ("mlp_two_streams", "mlp_sync_and_pageable_copy", "Memcpy HtoD (Pageable -> Device) takes 248 µs more."),
+        (EAGER, TUNED, None),
+    ],
+)
+def test_the_table_adds_up_to_the_step(before: str, after: str, copy: str | None) -> None:
+    """Copies and sets that explain the step's difference have rows, and the sentence names the one that matters."""
+    done = _diff(before, after).stdout
+    assert copy is None or copy in " ".join(done.split())
+    assert copy or "Memcpy" not in done.split("On the GPU")[0]
+    rows = re.findall(r"→ +[\d,.–]+ +([+−]?[\d.,]+)", done.split("GPU busy")[0])
+    totals = re.findall(r"(?:all kernels|Mem(?:cpy|set) .*?\)) .*→ +[\d,.–]+ +([+−]?[\d.,]+)", done)
+    busy = re.findall(r"GPU busy .*→ +[\d,.]+ +([+−]?[\d.,]+)", done)
+    assert len(rows) > len(totals) > 1
+    changes = [float(change.replace("−", "-")) for change in totals]
+    assert sum(changes) == pytest.approx(float(busy[0].replace("−", "-")), abs=0.5)
+
+
+def test_both_directions_are_told_to_the_same_digits() -> None:
+    """A change is written alike, whichever run comes first."""
+    there, back = (_diff(*pair).stdout for pair in (("attention_naive", "sdpa"), ("sdpa", "attention_naive")))
+    assert "−448.9" in there
+    assert "+448.9 " in back
 
 
 def test_the_table_for_people() -> None:

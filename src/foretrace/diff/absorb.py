@@ -195,7 +195,8 @@ def by_order(place: Place) -> Place:
         nearest = _nearest(place, i, claims) if claims else None
         if nearest is not None and place.in_reach(i, nearest):
             taken[nearest].append(i)
-    return place.absorbing(taken, inferred=True)
+    whole = {j: rows for j, rows in taken.items() if _is_all_of_it([place.before[i] for i in rows], place.after[j])}
+    return place.absorbing(whole, inferred=True)
 
 
 def _is_inside(row: Row, ops: frozenset[str]) -> bool:
@@ -225,6 +226,13 @@ def _nearest(place: Place, i: int, claims: Sequence[int]) -> int:
 def _may_stand_for_others(row: Row) -> bool:
     """Kernels whose name lists no ops and that are written by hand, or do the whole of attention."""
     return not row.identity.fused_ops and (row.work.op_class in _SILENT or row.work.op_class == "attention")
+
+
+def _is_all_of_it(rows: Sequence[Row], other: Row) -> bool:
+    """Without a softmax among them no kernels are what attention is made of, whatever their order."""
+    return other.work.op_class != "attention" or any(
+        row.work.op_class == "softmax" or any("softmax" in op for op in row.work.ops | row.chain) for row in rows
+    )
 
 
 def _fits(row: Row, other: Row) -> bool:

@@ -55,6 +55,7 @@ def change_of(
         after_op=tuple(row.op for row in new),
         module=next((row.module for row in (*old, *new) if row.module), None),
         inferred=match.inferred,
+        uneven=not (all(_sums(old)) and all(_sums(new))),
         says=_says(status, old, new, fields, times, capability=capability, judged=judged),
         before_short=tuple(row.identity.short for row in old),
         after_short=tuple(row.identity.short for row in new),
@@ -126,7 +127,7 @@ def _says_same(row: Row, fields: dict[str, Any], times: Comparison | None) -> st
         return "the same kernel at another shape"
     if "count" in fields:
         was, now = fields["count"]
-        return f"the same kernel, {now:g} instead of {was:g} times a step"
+        return f"the same kernel, {now:.3g} instead of {was:.3g} times a step"
     if times is None or not times.significant:
         return None
     waits = " (its time includes waiting for other ranks)" if row.work.op_class == "collective" else ""

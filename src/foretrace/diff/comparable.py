@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from foretrace.run import Run
 
 
-def why_not(before: Run, after: Run, rows: Sequence[Row], other_rows: Sequence[Row]) -> tuple[str, ...]:
-    """Every reason against a verdict; none when the runs are comparable as far as they say."""
+def why_not(
+    before: Run, after: Run, rows: Sequence[Row], other_rows: Sequence[Row], *, matched: bool
+) -> tuple[str, ...]:
+    """Every reason against a verdict; none when the runs are comparable as far as they say.
+
+    Args:
+        before: The run to compare with.
+        after: The run that is judged.
+        rows: The kernels of ``before``.
+        other_rows: Those of ``after``.
+        matched: Whether any kernel of one side does what some of the other do.
+    """
     stated = [
         ("other device", before.device_name, after.device_name),
         ("other torch version", _torch(before), _torch(after)),
@@ -30,7 +40,18 @@ def why_not(before: Run, after: Run, rows: Sequence[Row], other_rows: Sequence[R
     if bool(len(before.activities)) != bool(len(after.activities)):
         has, has_not = ("before", "after") if len(before.activities) else ("after", "before")
         reasons.append(f"the {has}-run works on a GPU, the {has_not}-run has no GPU activity")
-    return (*reasons, *_shapes(rows, other_rows))
+    reasons += _shapes(rows, other_rows)
+    if not (matched or reasons) and _other_amount(rows, other_rows):
+        reasons.append("other work: no kernel of either run does what one of the other does")
+    return tuple(reasons)
+
+
+def _other_amount(rows: Sequence[Row], other_rows: Sequence[Row]) -> bool:
+    """Whether the matrix kernels of both sides, attention among them, are known to differ in their FLOPs."""
+    sides = [[row for row in side if row.is_matrix and not row.identity.helper_of] for side in (rows, other_rows)]
+    known = all(row.work.flops is not None for side in sides for row in side)
+    totals = {sum((row.work.flops or 0) * row.count for row in side) for side in sides}
+    return known and all(sides) and len(totals) > 1
 
 
 def _torch(run: Run) -> str | None:

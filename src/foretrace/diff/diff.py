@@ -41,30 +41,32 @@ def diff(before: Run, after: Run, *, anyway: bool = False) -> Diff:
     """
     was, now = counted(before), counted(after)
     rows, other_rows = rows_of(was.run, now.run)
-    reasons = why_not(was.run, now.run, rows, other_rows)
+    matches = _matches(rows, other_rows)
+    matched = any(match.before and match.after for match in matches)
+    reasons = why_not(was.run, now.run, rows, other_rows, matched=matched)
     if was.has_steps != now.has_steps:
         divided, whole = ("before", "after") if was.has_steps else ("after", "before")
         reasons += (f"the {divided}-run is divided into steps, the {whole}-run is not",)
     judged = anyway or not reasons
-    matches = _matches(rows, other_rows)
     capability = _capability(after)
     changes = tuple(change_of(match, rows, other_rows, capability=capability, judged=judged) for match in matches)
     steps = _steps(was, now, judged=judged)
     names = labels(before, after)
     sides = _side(before, was, names[0]), _side(after, now, names[1])
+    transfers = _transfers(was.run, now.run)
     return Diff(
         comparable=not reasons,
         why_not=reasons,
         steps=steps,
         changes=changes,
-        transfers=_transfers(was.run, now.run),
+        transfers=transfers,
         cpu_ops=host.cpu_ops(was.run, now.run),
         launches=host.launch_calls(was.run, now.run),
         syncs=host.syncs(was.run, now.run),
         regions=host.regions(was.run, now.run),
         before=sides[0],
         after=sides[1],
-        sentence=sentence(steps, changes, reasons, sides, judged=judged),
+        sentence=sentence(steps, changes, transfers, reasons, sides, judged=judged),
     )
 
 
@@ -92,7 +94,13 @@ def _steps(was: Counted, now: Counted, *, judged: bool) -> Steps:
         after_kernel_ns=stats.median(now.kernel_ns),
         before_wall_ns=stats.median(was.wall_ns),
         after_wall_ns=stats.median(now.wall_ns),
+        before_bare_ns=_bare_ns(was.run),
+        after_bare_ns=_bare_ns(now.run),
     )
+
+
+def _bare_ns(run: Run) -> float | None:
+    return run.environment.unprofiled.host_ns if run.environment else None
 
 
 def _side(run: Run, part: Counted, label: str) -> Side:

@@ -60,6 +60,7 @@ class Steps:
         floor: The run-to-run difference that a change must exceed, as a share.
         before_kernel_ns, after_kernel_ns: Sum of the kernels' durations.
         before_wall_ns, after_wall_ns: Wall time; that of the last step may include the final synchronize.
+        before_bare_ns, after_bare_ns: Wall time of a call without the profiler, where the environment file holds it.
     """
 
     before_ns: float | None
@@ -73,6 +74,8 @@ class Steps:
     after_kernel_ns: float | None
     before_wall_ns: float | None
     after_wall_ns: float | None
+    before_bare_ns: float | None
+    after_bare_ns: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Change:
         before_op, after_op: Ops on each side.
         module: ``nn.Module`` that launched it, where the trace knows.
         inferred: Whether order alone says that these belong together.
+        uneven: Whether some step does not run it, so that its times are means.
         says: What the difference means, in a few words.
         before_short, after_short: The decoded names in a few words.
     """
@@ -110,6 +114,7 @@ class Change:
     after_op: tuple[str | None, ...] = ()
     module: str | None = None
     inferred: bool = False
+    uneven: bool = False
     says: str | None = None
     before_short: tuple[str, ...] = ()
     after_short: tuple[str, ...] = ()

@@ -13,17 +13,31 @@ from foretrace.units import duration, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from foretrace.diff.records import Change, Side, Status, Steps
+    from foretrace.diff.records import Change, Side, Status, Steps, Transfer
 
+_MOSTLY_IDLE = 0.5
+"""Below this share of GPU time in a step the host decides how long it takes."""
 _NAMED = 3
 """Kinds of fusion that are named; those of others are counted."""
 
 
 def sentence(
-    steps: Steps, changes: Sequence[Change], why_not: Sequence[str], sides: tuple[Side, Side], *, judged: bool
+    steps: Steps,
+    changes: Sequence[Change],
+    transfers: Sequence[Transfer],
+    why_not: Sequence[str],
+    sides: tuple[Side, Side],
+    *,
+    judged: bool,
 ) -> str:
     """What `Diff.sentence` says."""
-    parts = [_verdict(steps, why_not, sides, judged=judged), *_changes(changes), *_left_out(sides)]
+    parts = [
+        _verdict(steps, why_not, sides, judged=judged),
+        *_changes(changes),
+        *_copied(transfers, steps),
+        *_host_bound(steps, sides),
+        *_left_out(sides),
+    ]
     return " ".join(parts)
 
 
@@ -48,10 +62,12 @@ def signed_percent(ratio: float) -> str:
 def _verdict(steps: Steps, why_not: Sequence[str], sides: tuple[Side, Side], *, judged: bool) -> str:
     per = "a step" if any(side.steps for side in sides) else "in all"
     if not (steps.before_ns or steps.after_ns):
-        wall = duration_pair(steps.before_wall_ns or 0.0, steps.after_wall_ns or 0.0)
+        bare = steps.before_bare_ns is not None and steps.after_bare_ns is not None
+        was, now = (steps.before_bare_ns, steps.after_bare_ns) if bare else (steps.before_wall_ns, steps.after_wall_ns)
+        wall = f"{duration_pair(was or 0.0, now or 0.0)} {per}{' without the profiler' if bare else ''}"
         return (
             f"{_not_comparable(why_not, judged=judged)}Neither run has GPU work to compare; on the host it is "
-            f"{wall} {per}, without a verdict."
+            f"{wall}, without a verdict."
         )
     times = f"{duration_pair(steps.before_ns or 0.0, steps.after_ns or 0.0)} {per}"
     if steps.ratio is not None:
@@ -156,6 +172,31 @@ def _largest(change: Change, how: str) -> str:
     told = how.format(new=change.after_short[0], old=change.before_short[0])
     direction = "more" if change.change_ns > 0 else "less"
     return f"One {what} takes {duration(abs(change.change_ns))} {direction}, {told}."
+
+
+def _copied(transfers: Sequence[Transfer], steps: Steps) -> Iterator[str]:
+    """The copy or set whose time changes most, where that is more than two runs differ by anyway."""
+    largest = max(transfers, key=lambda t: abs(t.after_ns - t.before_ns), default=None)
+    if largest is None:
+        return
+    change_ns = largest.after_ns - largest.before_ns
+    if abs(change_ns) > steps.floor * max(steps.before_ns or 0.0, steps.after_ns or 0.0):
+        yield f"{largest.name} takes {duration(abs(change_ns))} {'more' if change_ns > 0 else 'less'}."
+
+
+def _host_bound(steps: Steps, sides: tuple[Side, Side]) -> Iterator[str]:
+    """Where the GPU is idle for most of both steps, its verdict is not the one about how long they take."""
+    bare = steps.before_bare_ns is not None and steps.after_bare_ns is not None
+    was, now = (steps.before_bare_ns, steps.after_bare_ns) if bare else (steps.before_wall_ns, steps.after_wall_ns)
+    if not (was and now and steps.before_ns and steps.after_ns):
+        return
+    if max(steps.before_ns / was, steps.after_ns / now) < _MOSTLY_IDLE:
+        how = "without the profiler" if bare else "while profiled"
+        what = "steps" if any(side.steps for side in sides) else "runs"
+        yield (
+            f"The GPU idles for most of both {what}, so the host decides how long they take: "
+            f"{duration_pair(was, now)} {how}."
+        )
 
 
 def _left_out(sides: tuple[Side, Side]) -> Iterator[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from foretrace.diff import Change, Diff
     from foretrace.diff.host import Count
+    from foretrace.diff.records import Steps, Transfer
     from foretrace.report.document import Block
 
 _MOST = 14
@@ -25,6 +26,8 @@ _LARGE_NS = 100_000
 _ENGINE = "autograd::engine::"
 """The engine's frame around each backward op says nothing that the op does not."""
 _SAME = "the same, byte for byte"
+_TELLING = 0.005
+"""Copies and sets whose time changes by this share of the longer step's GPU time have a row."""
 
 
 def diff_document(found: Diff) -> Document:
@@ -52,6 +55,7 @@ def _table(found: Diff) -> Table:
     steps = found.steps
     rows += [
         _total("all kernels", steps.before_kernel_ns, steps.after_kernel_ns),
+        *(_total(t.name, t.before_ns or None, t.after_ns or None) for t in found.transfers if _tells(t, steps)),
         _total("GPU busy", steps.before_ns, steps.after_ns),
     ]
     columns = (
@@ -61,8 +65,14 @@ def _table(found: Diff) -> Table:
         Column("change", "change"),
         Column("says", ""),
     )
-    decimals = 1 if (steps.before_ns or 0.0) >= _LARGE_NS else 2
+    decimals = 1 if max(steps.before_ns or 0.0, steps.after_ns or 0.0) >= _LARGE_NS else 2
     return Table(columns, _aligned(rows, decimals), title=_title(found), more=_more(rest))
+
+
+def _tells(transfer: Transfer, steps: Steps) -> bool:
+    """Whether a copy or set explains some of the difference that the kernels do not."""
+    busy_ns = max(steps.before_ns or 0.0, steps.after_ns or 0.0)
+    return abs(transfer.after_ns - transfer.before_ns) >= _TELLING * busy_ns > 0
 
 
 def _title(found: Diff) -> str:
@@ -96,9 +106,10 @@ def _row(change: Change) -> dict[str, Any]:
 def _word(change: Change) -> str:
     if change.status == "same":
         if "count" in change.fields:
-            return "{:g} → {:g} times".format(*change.fields["count"])
+            return "{:.3g} → {:.3g} times".format(*change.fields["count"])
         return ("slower" if (change.ratio or 1.0) > 1 else "faster") if change.significant else ""
-    return f"{change.status}, by their order" if change.inferred else change.status
+    how = ", by their order" if change.inferred else ", not in every step" if change.uneven else ""
+    return f"{change.status}{how}"
 
 
 def _names(changes: Sequence[Change]) -> Iterator[Item]:

@@ -101,6 +101,15 @@ def test_another_size_of_pointwise_work(built: Build) -> None:
     assert found.why_not == ("other shapes: the largest tensor has 32 elements before, 128 after",)
 
 
+def test_runs_without_anything_in_common(recorded: Callable[[str], Run]) -> None:
+    """An MLP against attention: no softmax is in it, so attention is not what became of it; no verdict, both ways."""
+    mlp, attention = recorded("mlp_64x128x768x3072_eager"), recorded("sdpa")
+    for before, after in ((mlp, attention), (attention, mlp)):
+        found = diff(before, after)
+        assert found.why_not == ("other work: no kernel of either run does what one of the other does",)
+        assert {change.status for change in found.changes} == {"added", "removed"}
+
+
 def test_a_gpu_run_against_a_cpu_run(built: Build) -> None:
     """One side has no GPU activity at all."""
     found = diff(built([[]]), built(_gemm(256, FAST)))
@@ -121,6 +130,30 @@ def test_two_whole_traces_are_compared_without_a_verdict(built: Build) -> None:
     assert found.comparable
     assert found.sentence.startswith(
         "Inconclusive on the GPU: 20.0 → 50.0 µs in all (+150 %), and a trace without steps has no spread to judge by."
+    )
+
+
+def test_where_both_gpus_idle_the_host_decides(built: Build) -> None:
+    """A faster kernel in a step that waits for the host: the sentence says so, with bare times where both are known."""
+    envs = [{"unprofiled": {"host_ns": ns}} for ns in (80_000, 160_000)]
+    runs = [_gemm(256, micros) for micros in (9.0, 3.0)]
+    profiled = diff(built(runs[0]), built(runs[1])).sentence
+    assert profiled.endswith("so the host decides how long they take: 34.0 → 28.0 µs while profiled.")
+    bare = diff(built(runs[0], env=envs[0]), built(runs[1], env=envs[1])).sentence
+    assert bare.endswith(
+        "The GPU idles for most of both steps, so the host decides how long they take: 80.0 → 160 µs without the "
+        "profiler."
+    )
+    busy = diff(built(_gemm(256, SLOW)), built(_gemm(256, FAST))).sentence
+    assert "idles" not in busy
+
+
+def test_two_cpu_runs_are_told_without_the_profiler(built: Build) -> None:
+    """Where both environment files hold the bare time it is the one that is told."""
+    runs = [built([[]] * 3, env={"unprofiled": {"host_ns": ns}}) for ns in (2_000_000, 1_500_000)]
+    assert diff(*runs).sentence == (
+        "Neither run has GPU work to compare; on the host it is 2.00 → 1.50 ms a step without the profiler, without a "
+        "verdict."
     )
 
 
