@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from foretrace.names import decode
 from foretrace.units import plural
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class Row:
     op_class: str | None = None
     dur_ns: int | None = None
     floor_ns: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What it is about and the reason; several kernels that nobody counted are told by the reason alone."""
+        about = self.guess or (decode(self.observed[0]).short if len(self.observed) == 1 else "")
+        return f"{about}: {self.why}" if about else self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Checked:
             compared = f"you guessed {self._counted(self.guessed)}, {self.ran:,} ran"
         if not self.held:
             broken = [row for row in self.rows if row.verdict == "broken"]
-            named = "; ".join(f"{row.guess or row.observed[0]}: {row.why}" for row in broken[:_NAMED])
+            named = "; ".join(row.in_words for row in broken[:_NAMED])
             more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
             return f"Broken{f' ({compared})' if compared else ''}. {named}{more}."
         unsure = f", {counts['unknown']} cannot be told" if counts["unknown"] else ""

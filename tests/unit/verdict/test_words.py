@@ -65,6 +65,17 @@ def test_exact_counts_every_class() -> None:
     assert check_words(parse_words("3 gemm, 2 pointwise"), run, exact=True).held
 
 
+def test_what_nobody_counted_is_named_by_its_class() -> None:
+    """The sentence of a broken exact guess says how many of which class ran, not a symbol of ten lines."""
+    run = read(DATA / "mlp_64x128x768x3072_eager.json.gz")
+    broken = check_words(parse_words("3 gemm"), run, exact=True)
+    assert broken.sentence == "Broken (you guessed 3 kernels, 5 ran). 2 pointwise not counted on."
+    one = check_words(parse_words("3 gemm"), read(DATA / "mlp_64x128x768x3072_compiled.json.gz"), exact=True)
+    assert one.sentence == (
+        "Broken (you guessed 3 kernels, 4 ran). triton_poi_fused__unsafe_view_gelu_mul: 1 pointwise not counted on."
+    )
+
+
 def test_graphs_are_counted() -> None:
     """The compiled MLP is one graph."""
     run = read(DATA / "mlp_64x128x768x3072_compiled.json.gz")
