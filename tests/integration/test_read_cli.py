@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from foretrace import readings
 from foretrace.cli.app import main
 
 if TYPE_CHECKING:
@@ -155,11 +159,26 @@ def test_the_order_of_ask_and_trace_does_not_matter(capsys: pytest.CaptureFixtur
         [trace, "--ask", "window", "metadata"],
         [trace, "--ask", "window", "--ask", "metadata"],
         ["--ask", "window", "metadata", trace],
+        ["--ask", "window,metadata", trace],
+        [trace, "--ask", "window, metadata"],
     ):
         assert main(["read", *argv]) == 0
         pages.append(capsys.readouterr().out)
-    assert pages[0] == pages[1] == pages[2]
+    assert len(set(pages)) == 1
     assert pages[0].startswith("What does this trace hold?\n\nNVIDIA H200")
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="needs /dev/stdin")
+@pytest.mark.parametrize("argv", [["read", "-"], ["check", "-", "--expect", "1 attention"]], ids=" ".join)
+def test_a_trace_may_come_from_a_pipe(argv: list[str]) -> None:
+    """`ssh host cat trace.json.gz | foretrace read -`, packed or not."""
+    packed = Path(_trace("h200/sdpa")).read_bytes()
+    for data in (packed, gzip.decompress(packed)):
+        done = subprocess.run(
+            [sys.executable, "-m", "foretrace", *argv], input=data, capture_output=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.startswith(b"NVIDIA H200")
 
 
 def test_an_unknown_question_lists_the_questions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,6 +186,33 @@ def test_an_unknown_question_lists_the_questions(capsys: pytest.CaptureFixture[s
     assert main(["read", _trace("h200/sdpa"), "--ask", "meaning"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: no question `meaning`\n\nhint: ask one of: window, ")
+
+
+def test_a_question_is_known_by_its_name_with_hyphens_and_all_are_asked_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`round-trips` is `round_trips`; `all` answers every question that the trace raises and names the others."""
+    trace = _trace("h200/mlp_64x128x768x3072_eager")
+    assert main(["read", trace, "--ask", "round-trips"]) == 0
+    assert capsys.readouterr().out.startswith("Which tensors go to HBM and come back?")
+    assert main(["read", trace, "--ask", "all"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("What does this trace hold?")
+    assert "What should I do first?" in page
+    assert "This trace raises no question of variance, compiled, modules" in " ".join(page.split())
+
+
+def test_a_near_question_is_suggested_before_the_trace_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """A typo is told at once, even where there is no such file."""
+    assert main(["read", "missing.json", "--ask", "roundtrips"]) == 2
+    assert capsys.readouterr().err == "error: no question `roundtrips`\n\nhint: did you mean `round_trips`?\n"
+
+
+def test_the_help_lists_every_question(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody has to make a mistake to learn what can be asked."""
+    assert main(["read", "--help"]) == 0
+    page = re.sub(r"[^\w,.]+", " ", capsys.readouterr().out)
+    assert ", ".join(known.question for known in readings.READINGS) in page
 
 
 def test_an_unknown_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

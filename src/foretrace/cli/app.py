@@ -52,6 +52,7 @@ DEFAULTS = Parameter(negative="", show_default=_worth_a_word)
 """For every parameter: a flag has no ``--no-flag`` twin, and "off" or "none" is not shown as a default."""
 
 _INTERRUPTED = 130
+_STDIN = "/dev/stdin"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _ASCII = str.maketrans({**dict(zip("µ×·–−²└─│╭╮╰╯", "ux---2+-|++++", strict=True)), "→": "->", "…": "...", "≪": "<<"})
 """The nearest ASCII for the signs that foretrace itself writes."""
@@ -82,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code: 0 done, 1 something broken, 2 wrong input, 3 partial input."""
     _never_fail_to_encode()
     try:
-        words = sys.argv[1:] if argv is None else argv
+        words = _piped(sys.argv[1:] if argv is None else argv)
         result = app(words[0] if words else None)(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
@@ -100,6 +101,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return _complain(InputError(f"cannot write to stdout: {error.strerror}", hint="`-o FILE` writes elsewhere"))
     return result if isinstance(result, int) else 0
+
+
+def _piped(words: Sequence[str]) -> Sequence[str]:
+    """``-`` for a trace is what comes through the pipe; `kernel` reads it itself, what follows ``--`` is a target's."""
+    if "-" not in words or words[0] == "kernel" or not os.path.exists(_STDIN):  # noqa: PTH110 - imports nothing
+        return words
+    own = words.index("--") if "--" in words else len(words)
+    return [*(_STDIN if word == "-" else word for word in words[:own]), *words[own:]]
 
 
 def _drop_stdout() -> None:

@@ -40,11 +40,13 @@ def read(
 
     The first line says what the trace holds; then what bounds it, what ran, what to do first, and what else is worth
     knowing. Kineto traces of `torch.profiler` are read as they are: JSON, gzip or zip, a file, a folder with one trace
-    in it, or a URL.
+    in it, a URL, or `-` for a pipe.
 
     Args:
         trace: The trace.
-        ask: Answer these questions in full instead (`--ask bound idle`).
+        ask: Answer these questions in full instead (`--ask bound idle`, `--ask all`): window, steps, kernels, chain,
+            metadata, queries, launch, idle, bound, roofline, gemm_choice, variance, compiled, round_trips, modules,
+            memory, graphs, syncs, copies, streams, collectives, first.
         step: Only the step with this number, as in `ProfilerStep#N`.
         region: Only what runs inside the `record_function` of this name.
         device_spec: Take the device's limits from here: a name in `foretrace devices`, or a TOML file.
@@ -83,12 +85,17 @@ def _guessed() -> Callable[[Run], None] | None:
 
 def _apart(trace: str | None, ask: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """``--ask bound idle TRACE`` takes the trace for a question: the last word that is no question is the trace."""
-    questions = {known.question for known in readings.READINGS}
-    if trace is None and ask and ask[-1] not in questions:
+    questions = {"all", *(known.question for known in readings.READINGS)}
+    if trace is None and ask and not questions.issuperset(_words(ask[-1:])):
         trace, ask = ask[-1], ask[:-1]
     if trace is None:
         raise InputError("no trace was given", hint="`foretrace read TRACE`; `foretrace read --help` shows the options")
-    return trace, ask
+    return trace, readings.named(_words(ask))
+
+
+def _words(ask: tuple[str, ...]) -> tuple[str, ...]:
+    """Questions may be listed with commas too."""
+    return tuple(word for listed in ask for word in listed.replace(",", " ").split())
 
 
 def _partial(run: Run) -> PartialInputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 from foretrace.errors import InputError
@@ -62,6 +63,24 @@ READINGS: tuple[Reading, ...] = (
 )
 
 
+def named(questions: Sequence[str]) -> tuple[str, ...]:
+    """The questions that words mean: ``round-trips`` is ``round_trips``, ``all`` is every one.
+
+    Raises:
+        InputError: There is no question of that name.
+    """
+    known = [reading.question for reading in READINGS]
+    found: list[str] = []
+    for word in questions:
+        question = word.replace("-", "_")
+        if question not in (*known, "all"):
+            near = difflib.get_close_matches(question, known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"ask one of: {', '.join(known)}; or all"
+            raise InputError(f"no question `{word}`", hint=hint)
+        found += known if question == "all" else [question]
+    return tuple(found)
+
+
 def ask(run: Run, questions: Sequence[str] = ()) -> tuple[Answer, ...]:
     """The answers to ``questions`` (all, in the reader's order, by default); questions that do not arise are left out.
 
@@ -69,12 +88,9 @@ def ask(run: Run, questions: Sequence[str] = ()) -> tuple[Answer, ...]:
         InputError: There is no question of that name.
     """
     known = {reading.question: reading for reading in READINGS}
-    for question in questions:
-        if question not in known:
-            raise InputError(f"no question `{question}`", hint=f"ask one of: {', '.join(known)}")
-    chosen = [known[q] for q in questions] if questions else list(READINGS)
+    chosen = [known[question] for question in named(questions)] if questions else list(READINGS)
     answers = (answered(reading, run) for reading in chosen)
     return tuple(answer for answer in answers if answer is not None)
 
 
-__all__ = ["READINGS", "Advice", "Answer", "Column", "Reading", "ask"]
+__all__ = ["READINGS", "Advice", "Answer", "Column", "Reading", "ask", "named"]
