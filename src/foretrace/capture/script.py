@@ -52,9 +52,8 @@ def capture_script(
         accelerator.synchronize(device)
     if not recording.has_operators(profiler, None):
         message = f"`{script.path}` ran no PyTorch operator in this process; nothing was written"
-        raise InputError(
-            message, hint="work in child processes, or under a profiler of the script's own, cannot be seen from here"
-        )
+        unseen = "work in child processes, or under a profiler of the script's own, cannot be seen from here"
+        raise InputError(message, hint=script.factory_hint or unseen)
     environment = Environment.collect(
         profiler,
         name=files.stem,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import importlib
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _WANTS_A_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No (CUDA|HIP) GPUs")
+_NAMED = 3
 _FORM = "write `path/to/file.py:factory` or `package.module:factory`"
 
 
@@ -92,6 +94,19 @@ class Script:
 
     path: Path
     argv: tuple[str, ...] = ()
+
+    @property
+    def factory_hint(self) -> str | None:
+        """Which of its functions may have been meant for a factory, found without running it; ``None`` without any."""
+        try:
+            code = ast.parse(self.path.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            return None
+        names = [one.name for one in code.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]
+        targets = ", ".join(f"`{self.path}:{name}`" for name in names[:_NAMED])
+        if not names:
+            return None
+        return f"did you mean {targets}?" if len(names) == 1 else f"name one of its functions: {targets}"
 
 
 def parse_target(text: str, arguments: Sequence[str] = ()) -> Target | Script:

@@ -67,9 +67,8 @@ def of_target(
 
     found = capture.parse_target(target, list(arguments))
     if isinstance(found, capture.Script):
-        raise InputError(
-            f"`{target}` names no factory", hint="write `path/to/file.py:factory`; scripts can be profiled"
-        )
+        hint = found.factory_hint or "write `path/to/file.py:factory`; scripts can be profiled"
+        raise InputError(f"`{target}` names no factory", hint=hint)
 
     def build() -> tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]:
         workload = found.build()

@@ -36,7 +36,8 @@ def find_target(text: str, arguments: Sequence[str]) -> Target:
     """
     found = parse_target(text, list(arguments))
     if isinstance(found, Script):
-        raise InputError(f"`{text}` names no factory", hint="write `path/to/file.py:factory`")
+        hint = found.factory_hint or "write `path/to/file.py:factory`"
+        raise InputError(f"`{text}` names no factory", hint=hint)
     return found
 
 

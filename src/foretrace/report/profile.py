@@ -13,7 +13,7 @@ from foretrace.report.variants import Variant, variant_blocks, verdict
 from foretrace.report.variants import variants as compare_variants
 from foretrace.run import read
 from foretrace.trace import compile_log
-from foretrace.units import duration, plural
+from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from foretrace.run import Run
 
 SCHEMA = "foretrace.profile/1"
+_SCATTERED = 0.2
+"""Timings that differ by more than this share of their median are no figure to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class VariantRow:
         kernels: Kernels a step.
         gpu_ns: GPU busy time of a step in the trace.
         host_ns, device_ns: A step without the profiler, on the host's clock and on the device's.
+        spread: (max − min) ÷ median of the timings behind ``host_ns``.
         first_call_ns: The first call, compilation included.
         peak_memory_bytes: Device memory at its highest.
     """
@@ -46,6 +49,7 @@ class VariantRow:
     gpu_ns: float | None = None
     host_ns: int | None = None
     device_ns: int | None = None
+    spread: float | None = None
     first_call_ns: int | None = None
     peak_memory_bytes: int | None = None
 
@@ -69,7 +73,9 @@ class Profile:
             return f"{plural(len(self.variants), 'trace')} written; nothing was timed without the profiler."
         best = min(timed, key=lambda name: timed[name])
         if len(timed) == 1:
-            return f"A step takes {duration(timed[best])} without the profiler."
+            spread = next((row.spread for row in self.variants if row.variant == best), None) or 0.0
+            noise = f"; its timings scatter by {percent(spread, 1)}, so time it again while nothing else runs"
+            return f"A step takes {duration(timed[best])} without the profiler{noise if spread > _SCATTERED else ''}."
         others = ", ".join(f"{name} {duration(ns)}" for name, ns in timed.items() if name != best)
         return f"Without the profiler {best} is the fastest: {duration(timed[best])} a step ({others})."
 
@@ -109,6 +115,7 @@ def _row(name: str, path: str, run: Run) -> VariantRow:
         gpu_ns=stats.median([run.busy_ns(s.activities) for s in run.steps]) if on_gpu else None,
         host_ns=environment.unprofiled.host_ns if environment else None,
         device_ns=environment.unprofiled.device_ns if environment else None,
+        spread=environment.unprofiled.spread if environment else None,
         first_call_ns=environment.first_call_ns if environment else None,
         peak_memory_bytes=environment.peak_memory_bytes if environment else None,
     )

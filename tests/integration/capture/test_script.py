@@ -52,3 +52,20 @@ def test_a_script_that_gives_no_trace_is_an_error_in_words(tmp_path: Path, code:
 
     assert caught.value.message == f"`{script}` {message}; nothing was written"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("functions", "hint"),
+    [
+        (("geglu",), "did you mean `{0}:geglu`?"),
+        (("geglu", "_helper", "train"), "name one of its functions: `{0}:geglu`, `{0}:train`"),
+        ((), "work in child processes, or under a profiler of the script's own, cannot be seen from here"),
+    ],
+)
+def test_a_file_of_factories_is_told_from_a_script(tmp_path: Path, functions: tuple[str, ...], hint: str) -> None:
+    """Who forgets `:factory` is asked which of the file's functions was meant."""
+    script = tmp_path / "mlp.py"
+    script.write_text("".join(f"def {name}():\n    return None\n" for name in functions), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        capture_script(Script(script), out=tmp_path / "out")
+    assert caught.value.hint == hint.format(script)
