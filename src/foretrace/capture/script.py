@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import runpy
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ def capture_script(
 
 
 def _run_to_end(script: Script) -> None:
-    hint = f"run `python {script.path}` by itself first"
+    hint = f"run `python {shlex.quote(str(script.path))}` by itself first"
     try:
         runpy.run_path(str(script.path), run_name="__main__")
     except SystemExit as end:

@@ -131,11 +131,17 @@ def _unknown(tokens: Sequence[str]) -> InputError:
     names = [name for name, _, _ in COMMANDS]
     near = difflib.get_close_matches(tokens[0], names, n=1)
     if ".py" in tokens[0]:
-        near = [f"profile {tokens[0]}"]
+        near = [f"profile {_quoted(tokens[0])}"]
     elif tokens[0].endswith((".json", ".gz", ".zip")):
-        near = [f"read {tokens[0]}"]
+        near = [f"read {_quoted(tokens[0])}"]
     hint = f"did you mean `foretrace {near[0]}`?" if near else f"commands are {', '.join(names)}"
     return InputError(f"no command `{tokens[0]}`", hint=hint)
+
+
+def _quoted(word: str) -> str:
+    import shlex  # noqa: PLC0415 - needed only when something is wrong
+
+    return shlex.quote(word)
 
 
 def _complain(error: ForetraceError) -> int:

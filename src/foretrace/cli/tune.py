@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -132,7 +133,8 @@ def _shapes_of(target: str, arguments: Sequence[str]) -> tuple[Shape, ...]:
     shapes = tuple(dict.fromkeys((c.rows, m.dim or 0, m.hidden or 0) for m in modules for c in m.calls if c.rows))
     if not shapes:
         raise InputError(
-            f"`{target}` calls no gated MLP that the fused layers serve", hint=f"foretrace fuse {target} says why"
+            f"`{target}` calls no gated MLP that the fused layers serve",
+            hint=f"`foretrace fuse {shlex.quote(target)}` says why",
         )
     return shapes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from foretrace.ops import short_name
@@ -55,7 +56,7 @@ def guess_document(
     asked, arguments = command
     items = [Item("keep it, edit it, and hold it against a trace", f"{asked} --write FILE.toml{arguments}")]
     if written:
-        items = [Item("hold it against a trace", f"foretrace check TRACE --guess {written}")]
+        items = [Item("hold it against a trace", f"foretrace check TRACE --guess {shlex.quote(written)}")]
     if guess.device is None:
         items.insert(0, Item("how fast it could be, on a GPU that need not be here", f"{asked} --on h200{arguments}"))
     blocks.append(Listing("Next", tuple(items)))

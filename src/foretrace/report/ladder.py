@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,7 @@ def document(ladder: Ladder) -> Document:
     for position, rung in enumerate(ladder.rungs, 1):
         blocks += _rung(position, rung)
     blocks += [Title("Summary"), _summary(ladder.rungs)]
-    traces = [Item(rung.setup, f"foretrace read {rung.trace}") for rung in ladder.rungs if rung.trace]
+    traces = [Item(rung.setup, f"foretrace read {shlex.quote(rung.trace)}") for rung in ladder.rungs if rung.trace]
     if traces and not ladder.recorded:
         blocks.append(Listing("Look for yourself", tuple(traces)))
     return Document(tuple(blocks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from foretrace.trace import compile_log
 from foretrace.units import duration, percent, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from foretrace.run import Run
 
@@ -136,8 +137,19 @@ def document(profile: Profile) -> Document:
         said = compile_log.beside(row.trace)
         if said:
             blocks.append(Listing(f"What torch.compile said of {row.variant}", compile_items(said)))
-    blocks.append(Listing("Next", tuple(Item(row.variant, f"foretrace read {row.trace}") for row in done)))
+    blocks.append(Listing("Next", (*_reads(done), *_diffs(done))))
     return Document(tuple(blocks))
+
+
+def _reads(done: Sequence[VariantRow]) -> Iterator[Item]:
+    return (Item(row.variant, f"foretrace read {shlex.quote(row.trace)}") for row in done)
+
+
+def _diffs(done: Sequence[VariantRow]) -> Iterator[Item]:
+    """What became of the first variant in each of the others."""
+    for row in done[1:]:
+        traces = shlex.join((done[0].trace, row.trace))
+        yield Item(f"{done[0].variant} against {row.variant}", f"foretrace diff {traces}")
 
 
 def _one_table(done: Sequence[VariantRow]) -> Table:

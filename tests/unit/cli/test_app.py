@@ -36,6 +36,10 @@ _NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunct
             ["devices", "one", "two"],
             "error: too many arguments: `one` `two`\n\nhint: `foretrace devices --help` shows what it takes\n",
         ),
+        (
+            ["my trace.json.gz"],
+            "error: no command `my trace.json.gz`\n\nhint: did you mean `foretrace read 'my trace.json.gz'`?\n",
+        ),
         (["kernle"], "error: no command `kernle`\n\nhint: did you mean `foretrace kernel`?\n"),
         (
             ["kernel"],
