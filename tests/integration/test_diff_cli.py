@@ -91,6 +91,7 @@ def test_markdown_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     text = comment.read_text(encoding="utf-8")
     assert "| eager | compiled |" in text
     assert "| gelu + mul |" in text
+    assert "| --- | --- | ---: | ---: | --- |" in text  # figures to the right
     assert "−31.7" in text
 
 
@@ -114,6 +115,22 @@ def test_the_table_adds_up_to_the_step(before: str, after: str, copy: str | None
     assert len(rows) > len(totals) > 1
     changes = [float(change.replace("−", "-")) for change in totals]
     assert sum(changes) == pytest.approx(float(busy[0].replace("−", "-")), abs=0.5)
+
+
+@pytest.mark.parametrize("columns", ["60", "100"])
+def test_figures_are_never_cut(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow console names give way: times, changes and the word for them stay whole."""
+    monkeypatch.setenv("COLUMNS", columns)
+    there = _diff("attention_naive", "sdpa").stdout
+    assert re.search(r" 482 → 32\.7  −448\.9  fused, by order\n", there)
+    assert re.search(r" 63\.9 → +–   −63\.9\n", there)
+
+
+def test_a_kernel_that_some_steps_do_not_run_says_so() -> None:
+    """Its figure is a mean under a title that says medians; launches a step are told to three digits."""
+    there = _diff(COMPILED, "mlp_recompiles").stdout
+    assert re.search(r"random normal +– → +1\.62 +\+1\.6  added, not always\n", there)
+    assert "1 → 0.333 times" in there
 
 
 def test_both_directions_are_told_to_the_same_digits() -> None:

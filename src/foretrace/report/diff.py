@@ -61,8 +61,8 @@ def _table(found: Diff) -> Table:
     columns = (
         Column("before", found.before.label),
         Column("after", found.after.label),
-        Column("times", _centred("µs", rows)),
-        Column("change", "change"),
+        Column("times", _centred("µs", rows), "ns"),  # texts already, but figures: never cut, and to the right
+        Column("change", "change", "ns"),
         Column("says", ""),
     )
     decimals = 1 if max(steps.before_ns or 0.0, steps.after_ns or 0.0) >= _LARGE_NS else 2
@@ -108,7 +108,7 @@ def _word(change: Change) -> str:
         if "count" in change.fields:
             return "{:.3g} → {:.3g} times".format(*change.fields["count"])
         return ("slower" if (change.ratio or 1.0) > 1 else "faster") if change.significant else ""
-    how = ", by their order" if change.inferred else ", not in every step" if change.uneven else ""
+    how = ", by order" if change.inferred else ", not always" if change.uneven else ""
     return f"{change.status}{how}"
 
 
@@ -163,7 +163,7 @@ def _widths(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 
 def _centred(header: str, rows: Sequence[dict[str, Any]]) -> str:
     left, right = _widths(rows)
-    return header.center(left + right + len(" → ")).rstrip()
+    return header.center(left + right + len(" → "))
 
 
 def _more(rest: Sequence[Change]) -> str | None:
