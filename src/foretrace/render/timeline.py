@@ -74,7 +74,8 @@ def timelines(every: Sequence[Timeline]) -> str:
 
 def _figure(drawn: Timeline) -> str:
     left_out = f" Left out: {escaped(drawn.left_out)}." if drawn.left_out else ""
-    about = f"{units.plural(drawn.kernels, 'kernel')} in {units.duration(drawn.span_ns)}"
+    what = f"{units.plural(drawn.kernels, 'kernel')} in " if drawn.kernels else ""
+    about = f"{what}{units.duration(drawn.span_ns)}"
     return (
         '<figure class="timeline"><figcaption>'
         f"{escaped(drawn.label)} · {about}.{left_out} <span></span></figcaption>"

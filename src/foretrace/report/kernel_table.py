@@ -108,7 +108,8 @@ def _key(shown: Sequence[Mapping[str, Any]]) -> str:
         "latency": "latency: too small to fill the device",
         "mixed": "mixed: bounds differ by shape",
     }
-    dash = ["–: none or not known"] if bounds - _CEILINGS else []
+    # columns that no row fills are not shown, and have no dash
+    dash = ["–: none or not known"] if bounds - _CEILINGS and (None in bounds or bounds & _CEILINGS) else []
     limit = ["of limit: share of the peak FLOP/s (compute) or bandwidth (memory)"] if bounds & _CEILINGS else []
     said = "; ".join([*limit, *(text for bound, text in words.items() if bound in bounds), *dash])
     return f"{said[:1].upper()}{said[1:]}"

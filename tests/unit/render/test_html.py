@@ -184,3 +184,14 @@ def test_roofline_is_drawn_to_scale() -> None:
 def _below(circle: dict[str, Any], line: dict[str, Any]) -> float:
     x1, y1, x2, y2 = (float(line[key]) for key in ("x1", "y1", "x2", "y2"))
     return float(circle["cy"]) - (y1 + (float(circle["cx"]) - x1) * (y2 - y1) / (x2 - x1))
+
+
+def test_a_timeline_without_a_gpu_counts_no_kernels(tmp_path: Path) -> None:
+    """The line above a CPU trace's timeline says how long it is, and nothing of 0 kernels."""
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 500}
+    trace = tmp_path / "cpu.json"
+    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
+    run = foretrace.read(trace)
+    page = to_html(overview(run, ()), page_of(run, ()))
+    assert "0 kernels" not in page
+    assert " · 500 µs." in page

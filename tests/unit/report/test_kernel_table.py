@@ -103,6 +103,16 @@ def test_what_ran_is_listed_in_order_with_its_terms(recorded: Callable[[str], Ru
     )
 
 
+def test_only_signs_that_are_in_the_table_are_explained(recorded: Callable[[str], Run]) -> None:
+    """Where every kernel is too small the columns with dashes are not there, and nothing is said of a dash."""
+    table = kernel_table(recorded("linear_1024x32x64_eager"))
+    assert table is not None
+    assert table.more == "Latency: too small to fill the device"
+    split = kernel_table(recorded("mlp_1x1x768x3072_eager"))
+    assert split is not None
+    assert split.more == "Latency: too small to fill the device; –: none or not known"
+
+
 def test_what_a_graph_replays_has_no_op(recorded: Callable[[str], Run]) -> None:
     """The op around a graph launch is the same for all nodes and says nothing of any."""
     rows = _cells(recorded("mlp_64x128x768x3072_cudagraph"), "op")

@@ -111,7 +111,8 @@ class Timeline {
     for (const row of this.rows) kernels += this.paintRow(sheet, row);
     this.paintArrows(sheet);
     if (chosen) this.paintChosen(sheet, chosen);
-    this.status.textContent = `In view: ${kernels} of ${this.kernels} kernels, ${duration(view.to - view.from)}.`;
+    const counted = this.kernels ? `${kernels} of ${this.kernels} kernels, ` : "";
+    this.status.textContent = `In view: ${counted}${duration(view.to - view.from)}.`;
   }
 
   paintSteps({ pen, colours, x }) {
