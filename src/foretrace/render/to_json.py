@@ -11,9 +11,23 @@ from foretrace.render.safe import visible
 
 def to_json(record: object) -> str:
     """``record`` (dataclasses, mappings, sequences, NumPy scalars) as indented JSON with a final newline."""
+    try:
+        encoded = msgspec.json.encode(record, enc_hook=_plain)
+    except UnicodeEncodeError:  # a file name whose bytes are no text
+        encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(record, enc_hook=_plain)))
     # the encoder escapes C0 controls and writes no line breaks; `visible` writes the rest as JSON's own \uXXXX
-    text = visible(msgspec.json.encode(record, enc_hook=_plain).decode())
-    return msgspec.json.format(text, indent=2) + "\n"
+    return msgspec.json.format(visible(encoded.decode()), indent=2) + "\n"
+
+
+def _as_text(value: object) -> object:
+    """``value`` with lone surrogates, which JSON cannot hold, spelled out in every string."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_text(inner) for inner in value]
+    return value
 
 
 def _plain(value: object) -> object:

@@ -39,3 +39,11 @@ def test_names_come_back_as_they_were_and_print_without_acting() -> None:
     text = to_json(_Record(name, 0, None, ()))
     assert not {"\x1b", "\x9b", "\u202e"} & set(text)
     assert json.loads(text)["name"] == name
+
+
+def test_a_file_name_that_is_no_text_is_spelled_out() -> None:
+    """Bytes that no encoding knows reach Python as lone surrogates, which JSON cannot hold."""
+    text = to_json(_Record("bad\udcff.json", 3, None, ({"path": "bad\udcff.json", "n": np.int64(4)}, ("a\udcfe",))))
+    found = json.loads(text)
+    assert found["name"] == "bad\\udcff.json"
+    assert found["rows"] == [{"path": "bad\\udcff.json", "n": 4}, ["a\\udcfe"]]
