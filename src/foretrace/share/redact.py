@@ -142,7 +142,7 @@ class Redactor:
         if isinstance(value, str):
             return self._value(value, key)
         if isinstance(value, list):
-            return [self.tree(item, key) for item in value]
+            return [self.tree(item, _flag(last) or key) for last, item in zip(["", *value], value, strict=False)]
         if isinstance(value, dict):
             said = _said_by(key)
             if said is not None and said.kind == "environment":
@@ -269,6 +269,11 @@ _KEYS = (
     _Key("host", HOST_KEY.fullmatch, HOST),
     _Key("user", USER_KEY.fullmatch, USER),
 )
+
+
+def _flag(word: object) -> str:
+    """The name that a word of a command line gives to the next one: ``--api-key``."""
+    return word if isinstance(word, str) and word.startswith("--") and "=" not in word else ""
 
 
 @lru_cache(maxsize=1 << 14)

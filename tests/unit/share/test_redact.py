@@ -155,6 +155,16 @@ def test_hosts_and_users_are_hidden_as_whole_words() -> None:
     assert known.text("gpu-node-71 adam at::ada<ada> ada_kernel") == "gpu-node-71 adam at::ada<ada> ada_kernel"
 
 
+def test_a_secret_behind_its_flag_in_a_list_of_arguments() -> None:
+    """`sys.argv` kept as a list hides what the same command hides as one text; counts and sizes stay."""
+    words = ["train.py", "--api-key", "s3cr3t", "--max-tokens", "512", "--hf_token", "hunter2", "--lr", "0.1"]
+    redactor = Redactor(Names())
+    assert redactor.tree({"argv": words}) == {
+        "argv": ["train.py", "--api-key", "[secret]", "--max-tokens", "512", "--hf_token", "[secret]", "--lr", "0.1"]
+    }
+    assert redactor.counts["token"] == 2
+
+
 def test_environment_in_a_tree() -> None:
     """Variables go by where they stand, those that say how the code ran stay, secrets go by their own names."""
     tree = {
