@@ -15,6 +15,7 @@ from foretrace.errors import InputError
 from foretrace.share import bucket as buckets
 from foretrace.share import hub
 from foretrace.share.document import document
+from foretrace.share.folder import collect
 from foretrace.share.shared import Request, prepare, send
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def share(
         raise InputError("no folder was given", hint="`foretrace share traces -b traces`")
     out.check()
     request = Request(folder, private=private, redact=not no_redact, stacks=stacks, kernel=kernel, dry_run=dry_run)
+    collect(folder, redact=request.redact)  # a folder that is not there is told before anybody has to log in
     where = buckets.find(hub.connect(), bucket, namespace, may_guess=dry_run)
     with TemporaryDirectory(prefix="foretrace-") as into:
         with working() as progress:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from foretrace.errors import InputError
-from foretrace.share.hub import logged_in, speaking, whoami
+from foretrace.share.hub import LOGIN_HINT, logged_in, speaking, whoami
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +142,10 @@ def find(api: HfApi, name: str, namespace: str | None = None, *, may_guess: bool
     own, slash, short = name.strip("/").rpartition("/")
     if not short or "/" in own or (slash and namespace not in (None, own)):
         raise InputError(f"`{name}` is no name of a bucket", hint="`-b NAME`, with `-n NAMESPACE` if it is not yours")
-    if may_guess and (own or namespace) and not logged_in(api):
+    if may_guess and not logged_in(api):
+        if not (own or namespace):
+            hint = f"a dry run needs no login with `-n NAMESPACE`; else {LOGIN_HINT}"
+            raise InputError("nobody is logged in to the Hugging Face Hub", hint=hint)
         return Bucket(api, f"{own or namespace}/{short}", None, asked=False)
     bucket_id = f"{own or namespace or whoami(api)}/{short}"
     with speaking(f"bucket `{bucket_id}`"):

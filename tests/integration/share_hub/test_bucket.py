@@ -116,6 +116,26 @@ def test_a_dry_run_needs_no_login_where_the_namespace_is_given(
     assert hub.requests == []
 
 
+def test_a_dry_run_without_login_says_what_it_needs(hub: Any, foretrace: Command, traces: Path) -> None:
+    """Whose bucket it would be is all that is missing: the hint names the flag, before the way to log in."""
+    del traces
+    done = foretrace("share", "traces", "-b", "traces", "--dry-run", token=None)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "error: nobody is logged in to the Hugging Face Hub\n\n"
+        "hint: a dry run needs no login with `-n NAMESPACE`; else `hf auth login`"
+    )
+    assert hub.requests == []
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_hub_is_asked(hub: Any, foretrace: Command) -> None:
+    """Nobody has to log in to learn of a typo."""
+    done = foretrace("share", "tarces", "-b", "traces", token=None)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no folder `tarces`")
+    assert hub.requests == []
+
+
 def test_a_bucket_is_not_made_unasked(hub: Any, foretrace: Command, traces: Path) -> None:
     """Without a terminal and without --yes the command says how to go on."""
     del traces
