@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from foretrace.devices import find
 from foretrace.readings.base import Answer, Column, Reading
 from foretrace.readings.costs import MATRIX, Cost, ceiling_ns, cost, total
 from foretrace.readings.lines import Line, event, lines, longest
@@ -85,10 +86,11 @@ def too_fast(run: Run) -> str:
         over_memory = bandwidth and r.bytes_per_s and r.bytes_per_s > MOST_OF_BANDWIDTH * bandwidth
         if over_peak or over_memory:
             times = significant(r.of_limit or 0.0)
-            return (
-                f" The times or the shapes of this file cannot be right: {r.line.identity.short} would run at {times} "
-                f"times what {device.name} can do."
-            )
+            beyond = f"{r.line.identity.short} would run at {times} times what {device.name} can do"
+            own = [find(str(entry.get("name")), entry) for entry in run.device_properties]
+            if device not in own and any(own):
+                return f" The limits given are another device's: {beyond}, and the trace is of {run.device_name}."
+            return f" The times or the shapes of this file cannot be right: {beyond}."
     return ""
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from build import TraceBuilder
 from mutate import mutated
 
+from foretrace.devices import resolve
 from foretrace.devices.spec import read_device
 from foretrace.diff.sentence import signed_percent
 from foretrace.readings import ask
 from foretrace.readings.host import cpu_computing
 from foretrace.report.selection import Selection, select
 from foretrace.run import Run, build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _BF16 = ["c10::BFloat16", "c10::BFloat16"]
 _GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -75,6 +81,16 @@ def test_faster_than_the_device_can() -> None:
     assert wrong in _said(run, "bound")
     assert wrong in _said(run, "roofline")
     assert wrong not in _said(_steps(3), "bound")
+
+
+def test_limits_of_another_device(recorded: Callable[[str], Run]) -> None:
+    """An H200's trace held against an A100's limits: they are what is wrong, not the file."""
+    run = build(recorded("mlp_64x128x768x3072_eager").trace, resolve("NVIDIA A100 SXM4 80GB"))
+    for question in ("bound", "roofline"):
+        said = _said(run, question)
+        assert "The limits given are another device's: nvjet 256×128×64, 4 stages, bf16→bf16 would run at 2.2" in said
+        assert "times what NVIDIA A100 SXM4 80GB can do, and the trace is of NVIDIA H200." in said
+        assert "cannot be right" not in said
 
 
 def test_utilisation_beyond_all() -> None:
