@@ -20,6 +20,8 @@ class ForetraceError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")  # what a traceback shows to those who call foretrace from Python
 
 
 class InputError(ForetraceError):

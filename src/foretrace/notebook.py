@@ -10,12 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import InputError, MissingDependencyError
+from foretrace.report.shown import SHOWN, document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from foretrace.diff import Diff
-    from foretrace.report.document import Document
     from foretrace.run import Run
     from foretrace.verdict import Guess
 
@@ -31,7 +29,7 @@ _FRAME_HEIGHT = 900
 def load_ipython_extension(shell: Any) -> None:  # noqa: ANN401 - IPython's shell
     """What ``%load_ext foretrace.notebook`` calls."""
     formatters = shell.display_formatter.formatters
-    for module, name in _DOCUMENTS:
+    for module, name in SHOWN:
         formatters["text/html"].for_type_by_name(module, name, _as_html)
         formatters["text/plain"].for_type_by_name(module, name, _as_text)
 
@@ -58,7 +56,7 @@ def page(run: Run) -> Any:  # noqa: ANN401 - what IPython displays
     display = _imported("IPython.display")
     if display is None:
         raise MissingDependencyError("the page of a run is shown by IPython", hint="pip install ipython")
-    html = to_html(_run(run), page_of(run, ask(run)))
+    html = to_html(document_of(run), page_of(run, ask(run)))
     frame = tag("iframe", srcdoc=html, width="100%", height=_FRAME_HEIGHT, title="foretrace", frameborder=0)
     return display.HTML(tag("div", frame))
 
@@ -103,46 +101,14 @@ def _imported(name: str) -> Any:  # noqa: ANN401 - a module, or None
         return None
 
 
-def _as_html(what: Any) -> str:  # noqa: ANN401 - one of `_DOCUMENTS`
+def _as_html(what: Any) -> str:  # noqa: ANN401 - one of `SHOWN`
     from foretrace.render.to_html import to_fragment  # noqa: PLC0415 - loaded when something is shown
 
-    return f'{_STYLE}<div class="foretrace">{to_fragment(_document(what))}</div>'
+    return f'{_STYLE}<div class="foretrace">{to_fragment(document_of(what))}</div>'
 
 
 def _as_text(what: Any, printer: Any, cycle: bool) -> None:  # noqa: ANN401, FBT001 - IPython's signature
     from foretrace.render.to_terminal import to_terminal  # noqa: PLC0415 - loaded when something is shown
 
     del cycle
-    printer.text(to_terminal(_document(what)).rstrip("\n"))
-
-
-def _document(what: Any) -> Document:  # noqa: ANN401 - one of `_DOCUMENTS`
-    kind = type(what)
-    return _DOCUMENTS[kind.__module__, kind.__name__](what)
-
-
-def _run(run: Run) -> Document:
-    from foretrace.readings import ask  # noqa: PLC0415 - loaded when something is shown
-    from foretrace.report.overview import overview  # noqa: PLC0415 - as above
-
-    return overview(run, ask(run))
-
-
-def _diff(found: Diff) -> Document:
-    from foretrace.report.diff import diff_document  # noqa: PLC0415 - loaded when something is shown
-
-    return diff_document(found)
-
-
-def _guess(guess: Guess) -> Document:
-    from foretrace.report.guess import guess_document  # noqa: PLC0415 - loaded when something is shown
-
-    return guess_document(guess)
-
-
-_DOCUMENTS: dict[tuple[str, str], Callable[[Any], Document]] = {
-    ("foretrace.run.model", "Run"): _run,
-    ("foretrace.diff.records", "Diff"): _diff,
-    ("foretrace.verdict.records", "Guess"): _guess,
-}
-"""Types by module and name, so that nothing is loaded before one of them is shown."""
+    printer.text(to_terminal(document_of(what)).rstrip("\n"))

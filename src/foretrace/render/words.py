@@ -1,23 +1,26 @@
-"""A run as text, for people who call foretrace from Python."""
+"""Results as text, for people who call foretrace from Python."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from foretrace.readings import ask
 from foretrace.render.to_terminal import to_terminal
-from foretrace.report.overview import overview
-from foretrace.report.selection import Selection
+from foretrace.report.shown import document_of
 
 if TYPE_CHECKING:
+    from foretrace.diff import Diff
     from foretrace.run import Run
+    from foretrace.verdict import Guess
 
 
-def in_words(run: Run, *, width: int = 100) -> str:
-    """What ``foretrace read`` shows of a run, without styles.
+def in_words(what: Run | Diff | Guess, *, width: int = 100) -> str:
+    """What ``foretrace read``, ``diff`` or ``guess`` shows of a result, without styles.
 
     Args:
-        run: What `foretrace.read` gave.
+        what: What `foretrace.read`, `foretrace.diff` or `foretrace.guess` gave.
         width: Columns.
+
+    Raises:
+        InputError: ``what`` is none of them.
     """
-    return to_terminal(overview(run, ask(run), Selection()), width=width, styled=False)
+    return to_terminal(document_of(what), width=width, styled=False)

@@ -142,3 +142,14 @@ def _only(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in {"polars", "pandas"} - {library}:
         blocked: Any = None  # what importing then refuses
         monkeypatch.setitem(sys.modules, other, blocked)
+
+
+def test_results_in_words() -> None:
+    """`in_words` says of a run, a comparison and a guess what their commands show, and of others that it cannot."""
+    eager, compiled = foretrace.read(EAGER), foretrace.read(COMPILED)
+    assert foretrace.in_words(eager).startswith("NVIDIA H200 · 3 steps of mlp_fwd")
+    assert foretrace.in_words(foretrace.diff(eager, compiled)).startswith("Faster on the GPU: 233 → 206 µs a step")
+    assert "Expect 1 kernel: 1 gemm" in foretrace.in_words(Guess(kernels=(GuessedKernel(op_class="gemm"),)))
+    with pytest.raises(foretrace.ForetraceError, match="nothing to say of a `str`") as caught:
+        foretrace.in_words("trace.json.gz")  # type: ignore[arg-type]
+    assert caught.value.__notes__ == ["hint: give a run, a comparison or a guess"]
