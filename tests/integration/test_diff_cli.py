@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from foretrace.cli.app import main
 
 H200 = Path(__file__).parents[1] / "data" / "h200"
 EAGER, COMPILED = "mlp_64x128x768x3072_eager", "mlp_64x128x768x3072_compiled"
@@ -131,6 +134,17 @@ def test_a_kernel_that_some_steps_do_not_run_says_so() -> None:
     there = _diff(COMPILED, "mlp_recompiles").stdout
     assert re.search(r"random normal +– → +1\.62 +\+1\.6  added, not always\n", there)
     assert "1 → 0.333 times" in there
+
+
+def test_a_trace_that_is_cut_short_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A comparison and a check that rest on part of a file carry the note that `read` shows."""
+    cut = tmp_path / "cut.json"
+    text = gzip.decompress((H200 / "sdpa.json.gz").read_bytes())
+    cut.write_bytes(text[: len(text) * 2 // 3])
+    assert main(["diff", str(H200 / "sdpa.json.gz"), str(cut)]) == 0
+    assert "note: cut: truncated after 68 complete events\n" in capsys.readouterr().out
+    assert main(["check", str(cut), "--expect", "1 attention"]) == 0
+    assert "note: truncated after 68 complete events\n" in capsys.readouterr().out
 
 
 def test_both_directions_are_told_to_the_same_digits() -> None:

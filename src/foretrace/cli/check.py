@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotation when it runs
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -74,7 +75,7 @@ def check(
         checked = hold(stated, run, exact=exact)
     else:
         checked = _of_target(run, target or "", arguments, variant, on, grad=grad, exact=exact)
-    return _report(checked, run, junit, out)
+    return _report(replace(checked, notes=(*checked.notes, *run.repairs)), run, junit, out)
 
 
 def _of_target(

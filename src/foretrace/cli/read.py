@@ -99,5 +99,5 @@ def _words(ask: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _partial(run: Run) -> PartialInputError:
-    why = "; ".join(note.text for note in run.notes if note.partial)
+    why = "; ".join(run.repairs)
     return PartialInputError(f"`{run.trace.path}` was read only in part: {why}", hint="without --strict it is shown")

@@ -118,6 +118,7 @@ def _side(run: Run, part: Counted, label: str) -> Side:
         trial_ns=part.trial_ns,
         compiled_calls=host.compiled_calls(part.run),
         compile_log=compile_log.beside(run.trace.path),
+        repairs=run.repairs,
     )
 
 

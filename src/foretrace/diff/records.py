@@ -30,6 +30,7 @@ class Side:
         left_out_why: The reason.
         compiled_calls: Compile id → calls of that compiled region in all steps.
         compile_log: What ``torch.compile`` logged, where a log lies beside the trace.
+        repairs: What of its file had to be mended or could not be read.
         trials, trial_ns: Kernels that an autotuner ran to time them, and their GPU time; they are in no other figure.
     """
 
@@ -45,6 +46,7 @@ class Side:
     trial_ns: int
     compiled_calls: Mapping[str, int]
     compile_log: CompileLog | None
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

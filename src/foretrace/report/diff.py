@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from foretrace.diff.rows import bare
 from foretrace.readings import Column
 from foretrace.report.compile_log import compile_items
-from foretrace.report.document import Document, Fields, Item, Listing, Sentence, Table
+from foretrace.report.document import Document, Fields, Item, Listing, Note, Sentence, Table
 from foretrace.units import duration, microseconds, plural
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _TELLING = 0.005
 def diff_document(found: Diff) -> Document:
     """What a person is shown."""
     blocks: list[Block] = [Sentence(found.sentence)]
+    blocks += [Note(f"{side.label}: {text}") for side in (found.before, found.after) for text in side.repairs]
     if found.changes:
         blocks.append(_table(found))
         names = tuple(_names(found.changes))

@@ -196,7 +196,12 @@ class Run:
     @property
     def repaired(self) -> bool:
         """Whether something of the file had to be mended or could not be read: what ``--strict`` refuses."""
-        return any(note.partial for note in self.notes)
+        return bool(self.repairs)
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What had to be mended or could not be read, in words."""
+        return tuple(note.text for note in self.notes if note.partial)
 
     @property
     def rank(self) -> int | None:
