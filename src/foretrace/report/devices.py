@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.readings.base import Column
 from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table
+from foretrace.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,14 +33,17 @@ def devices_document(devices: Sequence[Device]) -> Document:
     sources = list(dict.fromkeys(source for device in devices for source in device.sources.values()))
     number = {source: i for i, source in enumerate(sources, 1)}
     blocks: list[Block] = [
-        Headline(f"{len(devices)} devices"),
+        Headline(plural(len(devices), "device")),
         Sentence(
             "Dense peaks (no structured sparsity) and memory bandwidth, as the vendors state them. FLOP/B is where they"
             " meet, in 16-bit FLOPs per byte moved: a kernel that does fewer is limited by memory."
         ),
         Table(_COLUMNS, [_row(device, number) for device in devices]),
         Listing("Sources", tuple(Item(source) for source in sources), numbered=True),
-        Sentence("A device that is not here: describe it in a TOML file and give it as --device-spec FILE.toml."),
+        Sentence(
+            "A device that is not here: describe it in a TOML file (`name`, `memory_gb_s`, `sms`, and `bf16` and other "
+            "types in a table `[peak_tflops]`) and give it as --device-spec FILE.toml."
+        ),
     ]
     return Document(tuple(blocks))
 

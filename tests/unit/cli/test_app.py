@@ -33,8 +33,8 @@ _NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunct
             "error: unknown option: --frmat\n\nhint: `foretrace kernel --help` shows what it takes\n",
         ),
         (
-            ["devices", "one", "two"],
-            "error: too many arguments: `one` `two`\n\nhint: `foretrace devices --help` shows what it takes\n",
+            ["open", "t.json", "one", "two"],
+            "error: too many arguments: `one` `two`\n\nhint: `foretrace open --help` shows what it takes\n",
         ),
         (
             ["my trace.json.gz"],

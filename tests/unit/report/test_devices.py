@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from foretrace.devices import Device
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foretrace.cli.app import main
+from foretrace.devices import Device, load_spec
 from foretrace.report.devices import devices_document
 from foretrace.report.document import Headline, Item, Listing, Table
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def _device(name: str, peaks: dict[str, float], sources: dict[str, str], sms: int | None = 10) -> Device:
@@ -22,6 +30,30 @@ def _device(name: str, peaks: dict[str, float], sources: dict[str, str], sms: in
         peer_link_bytes_per_s=None,
         sources=sources,
     )
+
+
+def test_devices_by_the_words_of_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Words in any case, whole or begun; a name that no device has is an error with the way to the list."""
+    for argv, expected in (
+        (["h200"], ["NVIDIA H200", "NVIDIA H200 NVL"]),
+        (["A100", "80gb"], ["NVIDIA A100 SXM4 80GB", "NVIDIA A100 PCIe 80GB"]),
+        (["nvidia h200 nvl"], ["NVIDIA H200 NVL"]),
+    ):
+        assert main(["devices", *argv, "--format", "json"]) == 0
+        assert [device["name"] for device in json.loads(capsys.readouterr().out)] == expected
+    assert main(["devices", "abacus"]) == 2
+    assert capsys.readouterr().err.startswith("error: no ceilings are known for the device `abacus`\n\nhint: ")
+
+
+def test_the_documented_file_describes_a_device(tmp_path: Path) -> None:
+    """The example of docs/concepts/bounds.md is taken as it stands, and has every number that can be given."""
+    page = (Path(__file__).parents[3] / "docs" / "concepts" / "bounds.md").read_text(encoding="utf-8")
+    file = tmp_path / "mine.toml"
+    file.write_text(page.split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    device = load_spec(file)
+    assert (device.name, device.peak("bf16"), device.memory_bytes_per_s) == ("My GPU", 3e14, 2e12)
+    assert (device.sms, device.memory_bytes, device.l2_bytes) == (100, 40 << 30, 30 << 20)
+    assert device.link_bytes_per_s == 32e9
 
 
 def test_figures_carry_the_unit_of_their_header_and_their_source() -> None:
