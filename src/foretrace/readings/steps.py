@@ -167,7 +167,7 @@ def _row(run: Run, position: int, times: float) -> dict[str, Any]:
     if len(run.steps) >= _TO_COMPARE:
         by_cause = _excess(_by_cause(run), position)
         worst = int(np.argmax(by_cause))
-        if by_cause[worst] > 0:
+        if by_cause[worst] > 0 and times > 1:  # of a step that took less than the others no cause is the difference
             row["because"] = f"{_CAUSES[worst]} +{duration(by_cause[worst])}"
         row["by_cause_ns"] = {cause: int(ns) for cause, ns in zip(_CAUSES, by_cause, strict=True) if ns}
     return row

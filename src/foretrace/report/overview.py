@@ -87,7 +87,8 @@ def asked(run: Run, answers: Sequence[Answer], questions: Sequence[str], selecti
         if answer.evidence and answer.columns:
             blocks.append(Table(answer.columns, answer.evidence, folds=True))
         if answer.advice is not None:
-            saving = _saving(run, {"saves_ns": answer.advice.saves_ns})
+            of = "the step" if answer.advice.waiting else "GPU time"
+            saving = _saving(run, {"saves_ns": answer.advice.saves_ns, "share_of": of})
             blocks.append(Listing("Do", (Item(f"{answer.advice.text}{saving}"),)))
     answered = {answer.question for answer in answers}
     silent = [question for question in dict.fromkeys(questions) if question not in answered]

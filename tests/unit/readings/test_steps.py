@@ -69,6 +69,13 @@ def test_the_cause_is_the_extra_call(call: str, cause: str) -> None:
     assert answer.evidence[2]["by_cause_ns"] == {cause: 500_000}
 
 
+def test_a_step_that_took_less_has_no_cause_for_more(recorded: Callable[[str], Run]) -> None:
+    """The quickest of three steps has some call that took 47 ns more: that is not most of its difference."""
+    answer = steps.answer(recorded("train_mlp_eager"))
+    assert answer is not None
+    assert [row["because"] for row in answer.evidence] == ["Python frames +538 µs", None, "Python frames +249 µs"]
+
+
 def test_the_profilers_own_buffer_is_no_launch_cost() -> None:
     """A buffer request of 800 µs inside an 805 µs launch call is the profiler's work; the call itself cost 5."""
     built = TraceBuilder()

@@ -159,3 +159,12 @@ def test_asked_answers_come_in_full(run: Run) -> None:
         Listing("Do", (Item("Wait less."),)),
         Sentence("This trace raises no question of graphs."),
     ]
+
+
+@pytest.mark.parametrize(("waiting", "how"), [(True, "up to"), (False, "about")])
+def test_a_saving_is_as_sure_in_full_as_in_short(run: Run, waiting: bool, how: str) -> None:  # noqa: FBT001 - a case
+    """Waiting that goes away is saved at most, work about, whichever page says so."""
+    answer = Answer("copies", "What?", "This.", advice=Advice("Pin it.", 330_000, waiting))
+    listing = asked(run, (answer,), ["copies"]).blocks[-1]
+    assert isinstance(listing, Listing)
+    assert listing.items[0].text.startswith(f"Pin it. Saves {how} 330 µs")
