@@ -147,6 +147,21 @@ def test_a_trace_that_is_cut_short_says_so(tmp_path: Path, capsys: pytest.Captur
     assert "note: truncated after 68 complete events\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("before", "after"), [("ddp_rank0", "ddp_rank1"), ("tp_rank0", "tp_rank1")])
+def test_waiting_for_other_ranks_is_no_gain(before: str, after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ranks differ by who waits: collectives are told as what they are, by both names and both ways."""
+    ranks = [str(H200.parent / "two_ranks" / f"{name}.json.gz") for name in (before, after)]
+    for pair in (ranks, ranks[::-1]):
+        assert main(["diff", *pair]) == 0
+        page = capsys.readouterr().out
+        assert "Most of that is time in collectives, which includes waiting for other ranks" in " ".join(page.split())
+        (collective, *_) = [line for line in page.splitlines() if line.lstrip().startswith("NCCL all-reduce")]
+        assert collective.endswith("  incl. waiting")
+        assert "One aten::mm" in " ".join(page.split())
+        overlap = "Kernels overlap: GPU busy counts what runs at the same time once"
+        assert (overlap in " ".join(page.split())) == ("ddp" in before)
+
+
 def test_both_directions_are_told_to_the_same_digits() -> None:
     """A change is written alike, whichever run comes first."""
     there, back = (_diff(*pair).stdout for pair in (("attention_naive", "sdpa"), ("sdpa", "attention_naive")))

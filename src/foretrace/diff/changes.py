@@ -51,6 +51,7 @@ def change_of(
         ratio=times.ratio,
         interval=times.interval,
         significant=judged and times.significant,
+        op_class=single.work.op_class,
         before_op=tuple(row.op for row in old),
         after_op=tuple(row.op for row in new),
         module=next((row.module for row in (*old, *new) if row.module), None),

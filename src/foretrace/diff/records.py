@@ -94,6 +94,7 @@ class Change:
             kernel.
         op: The op of the kernel, of the single one where there are several.
         ratio, interval, significant: As of `Steps`; ``None`` and false where a side has no kernel.
+        op_class: Class of that kernel.
         before_op, after_op: Ops on each side.
         module: ``nn.Module`` that launched it, where the trace knows.
         inferred: Whether order alone says that these belong together.
@@ -112,6 +113,7 @@ class Change:
     ratio: float | None = None
     interval: tuple[float, float] | None = None
     significant: bool = False
+    op_class: str | None = None
     before_op: tuple[str | None, ...] = ()
     after_op: tuple[str | None, ...] = ()
     module: str | None = None
@@ -120,6 +122,11 @@ class Change:
     says: str | None = None
     before_short: tuple[str, ...] = ()
     after_short: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether its time includes waiting for other ranks."""
+        return self.op_class == "collective"
 
     @property
     def change_ns(self) -> float:

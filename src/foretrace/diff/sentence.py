@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from foretrace.diff.records import Change, Side, Status, Steps, Transfer
 
+_MOST = 0.5
 _MOSTLY_IDLE = 0.5
 """Below this share of GPU time in a step the host decides how long it takes."""
 _NAMED = 3
@@ -33,6 +34,7 @@ def sentence(
     """What `Diff.sentence` says."""
     parts = [
         _verdict(steps, why_not, sides, judged=judged),
+        *_waited(changes, steps),
         *_changes(changes),
         *_copied(transfers, steps),
         *_host_bound(steps, sides),
@@ -115,7 +117,9 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
         yield ", ".join([f"{plural(first[0], 'kernel')} {first[1]}", *(f"{n} {phrase}" for n, phrase in rest)]) + "."
     for status, how in (("same", "though its kernel is the same"), ("variant", "as {new} instead of {old}")):
         moved = [
-            c for c in changes if c.status == status and c.significant and not {"count", "shapes"} & c.fields.keys()
+            c
+            for c in changes
+            if c.status == status and c.significant and not (c.waits or {"count", "shapes"} & c.fields.keys())
         ]
         if moved:
             yield _largest(max(moved, key=lambda c: abs(c.change_ns)), how)
@@ -166,12 +170,24 @@ def _effect(group: Sequence[Change]) -> str:
 
 
 def _largest(change: Change, how: str) -> str:
-    what = change.op if change.op and "::" in change.op else "kernel"
+    what = change.op if change.op and "::" in change.op else change.before_short[0]
     if change.module:
         what += f" in {change.module}"
     told = how.format(new=change.after_short[0], old=change.before_short[0])
     direction = "more" if change.change_ns > 0 else "less"
     return f"One {what} takes {duration(abs(change.change_ns))} {direction}, {told}."
+
+
+def _waited(changes: Sequence[Change], steps: Steps) -> Iterator[str]:
+    """Where collectives make most of the difference, it may be another rank's."""
+    busy_ns = (steps.after_ns or 0.0) - (steps.before_ns or 0.0)
+    collective_ns = sum(change.change_ns for change in changes if change.waits)
+    least_ns = steps.floor * max(steps.before_ns or 0.0, steps.after_ns or 0.0)
+    if abs(busy_ns) > least_ns and collective_ns / busy_ns > _MOST:
+        yield (
+            "Most of that is time in collectives, which includes waiting for other ranks: `foretrace fleet` tells them "
+            "apart."
+        )
 
 
 def _copied(transfers: Sequence[Transfer], steps: Steps) -> Iterator[str]:

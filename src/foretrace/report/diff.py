@@ -67,7 +67,7 @@ def _table(found: Diff) -> Table:
         Column("says", ""),
     )
     decimals = 1 if max(steps.before_ns or 0.0, steps.after_ns or 0.0) >= _LARGE_NS else 2
-    return Table(columns, _aligned(rows, decimals), title=_title(found), more=_more(rest))
+    return Table(columns, _aligned(rows, decimals), title=_title(found), more=_more(rest, steps))
 
 
 def _tells(transfer: Transfer, steps: Steps) -> bool:
@@ -108,7 +108,8 @@ def _word(change: Change) -> str:
     if change.status == "same":
         if "count" in change.fields:
             return "{:.3g} → {:.3g} times".format(*change.fields["count"])
-        return ("slower" if (change.ratio or 1.0) > 1 else "faster") if change.significant else ""
+        how = "incl. waiting" if change.waits else "slower" if (change.ratio or 1.0) > 1 else "faster"
+        return how if change.significant else ""
     how = ", by order" if change.inferred else ", not always" if change.uneven else ""
     return f"{change.status}{how}"
 
@@ -167,13 +168,17 @@ def _centred(header: str, rows: Sequence[dict[str, Any]]) -> str:
     return header.center(left + right + len(" → "))
 
 
-def _more(rest: Sequence[Change]) -> str | None:
-    if not rest:
-        return None
-    same = sum(1 for change in rest if change.status == "same")
-    what = "the same, byte for byte" if same == len(rest) else f"of which {same} are the same, byte for byte"
-    before, after = (sum(getattr(change, side) or 0.0 for change in rest) for side in ("before_ns", "after_ns"))
-    return f"and {plural(len(rest), 'more kernel')} {what}: {duration(before)} → {duration(after)}"
+def _more(rest: Sequence[Change], steps: Steps) -> str | None:
+    told = []
+    if rest:
+        same = sum(1 for change in rest if change.status == "same")
+        what = "the same, byte for byte" if same == len(rest) else f"of which {same} are the same, byte for byte"
+        before, after = (sum(getattr(change, side) or 0.0 for change in rest) for side in ("before_ns", "after_ns"))
+        told.append(f"and {plural(len(rest), 'more kernel')} {what}: {duration(before)} → {duration(after)}")
+    sides = ((steps.before_kernel_ns, steps.before_ns), (steps.after_kernel_ns, steps.after_ns))
+    if any(kernels and busy and kernels > busy for kernels, busy in sides):
+        told.append("Kernels overlap: GPU busy counts what runs at the same time once")
+    return ". ".join(told) or None
 
 
 def _fields(found: Diff) -> Iterator[tuple[str, str]]:
