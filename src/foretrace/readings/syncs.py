@@ -57,8 +57,10 @@ def answer(run: Run) -> Answer | None:
     A copy holds the CPU when its host memory is pageable or when the call outlives it. Waits of a compilation are its
     own cost and left out. The verdict is ``waits``,
     ``no-waits`` (``.item()`` was called, and none of it waited) or ``unknown`` (no runtime calls in the file). Silent
-    where nothing waits but for the end of the work, and nothing was read back.
+    where nothing waits but for the end of the work, and nothing was read back, or where there is no GPU to wait for.
     """
+    if not len(run.activities):
+        return None
     kind = calls(run)
     slices = np.flatnonzero(((kind == Call.WAIT) | _holding(run)) & in_scope(run) & ~in_compile(run))
     rows = _rows(run, slices)

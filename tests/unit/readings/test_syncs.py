@@ -58,6 +58,15 @@ def test_silent_where_only_the_end_or_a_compilation_waits(recorded: Callable[[st
     assert syncs.answer(recorded(name)) is None
 
 
+def test_a_cpu_does_not_wait_for_a_gpu_that_is_not_there() -> None:
+    """On a CPU computing is the work: neither it nor an `.item()` is held against the steps."""
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 1_000 * number
+        trace.step(number, at, 900).op("aten::linear", at + 10, 800).op("aten::item", at + 820, 5)
+    assert syncs.answer(trace.run()) is None
+
+
 def test_unknown_without_runtime_calls() -> None:
     """Kernels in a file without any runtime call: whether the CPU waited cannot be known."""
     answer = syncs.answer(TraceBuilder().op("aten::mm", 0, 10).kernel("k", 5, 5).run())
