@@ -159,7 +159,7 @@ def _row(run: Run, position: int, times: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "step": step.name,
         "dur_ns": step.dur_ns,
-        "gpu_busy_ns": run.busy_ns(step.activities),
+        "gpu_busy_ns": run.busy_ns(step.activities) if len(run.activities) else None,
         "times": float(times),
         "because": None,
         "event": int(run.trace.columns.index[run.host.row[step.slice]]),

@@ -137,10 +137,36 @@ def test_operators_by_their_own_time(built: Callable[..., Run]) -> None:
     )
     table = op_table(run)
     assert table is not None
-    assert table.title == "On the CPU, in one step (mean of 2)"
+    assert table.title == "On the CPU, in one step (medians of 2 steps)"
     assert list(table.rows) == [
         {"op": "aten::mm", "calls": 1.0, "self_ns": 30_000.0, "share": 0.75},
         {"op": "aten::linear", "calls": 1.0, "self_ns": 10_000.0, "share": 0.25},
+    ]
+
+
+def test_one_odd_step_does_not_rank_the_operators(built: Callable[..., Run]) -> None:
+    """Medians of three steps, as on the GPU; means where an op is not in every step."""
+
+    def rows(*gelu: int) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        for number, took in enumerate(gelu):
+            at = 1_000 * number
+            found += [
+                ("user_annotation", f"ProfilerStep#{number}", at, 900, 1, {}),
+                ("cpu_op", "aten::mm", at + 10, 90, 1, {}),
+            ]
+            found += [("cpu_op", "aten::gelu", at + 110, took, 1, {})] if took else []
+        return found
+
+    steady = op_table(built(*rows(10, 700, 10)))
+    assert steady is not None
+    assert [(row["op"], row["self_ns"]) for row in steady.rows] == [("aten::mm", 90_000.0), ("aten::gelu", 10_000.0)]
+    rare = op_table(built(*rows(0, 30, 0)))
+    assert rare is not None
+    assert rare.title == "On the CPU, in one step (means of 3 steps)"
+    assert [(row["op"], row["calls"], row["self_ns"]) for row in rare.rows] == [
+        ("aten::mm", 1.0, 90_000.0),
+        ("aten::gelu", 1 / 3, 10_000.0),
     ]
 
 
