@@ -21,10 +21,15 @@ _LINE_START = re.compile(r"(?=[#+=-])|(?<=\d)(?=[.)] )")
 
 def to_markdown(document: Document) -> str:
     """``document`` with one first-level heading, tables as pipes, and a final newline."""
-    return "\n\n".join(filter(None, map(_block, document.blocks))) + "\n"
+    parts, under = [], 2
+    for block in document.blocks:
+        parts.append(_block(block, under))
+        if isinstance(block, Title):  # what follows is about it
+            under = 3
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _block(block: Block) -> str:  # noqa: PLR0911 - one return a kind of block
+def _block(block: Block, under: int) -> str:  # noqa: PLR0911 - one return a kind of block
     match block:
         case Headline(text):
             return f"# {_escaped(text)}"
@@ -42,7 +47,7 @@ def _block(block: Block) -> str:  # noqa: PLR0911 - one return a kind of block
                 f"{mark} {_paragraph(item.text)}" + (f" (`{visible(item.hint)}`)" if item.hint else "")
                 for mark, item in zip(marks, items, strict=True)
             ]
-            return "\n".join([f"## {_escaped(title)}", "", *lines])
+            return "\n".join([f"{'#' * under} {_escaped(title)}", "", *lines])
         case Fields(pairs):
             return "\n".join(f"- **{_escaped(name)}**: {_escaped(value)}" for name, value in pairs)
 

@@ -8,7 +8,7 @@ import pytest
 
 from foretrace.readings import Column
 from foretrace.render.to_markdown import to_markdown
-from foretrace.report.document import Document, Sentence, Table
+from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table, Title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 def test_every_block(document: Document, snapshot: Callable[[str, str], None]) -> None:
     """The whole page, as accepted: one first heading, pipe tables with figures to the right, hints as code."""
     snapshot(to_markdown(document), "document.md")
+
+
+def test_lists_stand_under_the_title_that_they_are_about() -> None:
+    """A listing of a page is a heading of the second level, one behind a title of the third."""
+    listing = Listing("Surprises", (Item("one"),))
+    text = to_markdown(Document((Headline("Page"), listing, Title("1  nn.Linear"), listing)))
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# Page",
+        "## Surprises",
+        "## 1  nn.Linear",
+        "### Surprises",
+    ]
 
 
 def test_names_cannot_break_a_table() -> None:
