@@ -13,7 +13,8 @@ import pytest
 
 from foretrace.cli.app import main
 
-H200 = Path(__file__).parents[1] / "data" / "h200"
+DATA = Path(__file__).parents[1] / "data"
+H200 = DATA / "h200"
 EAGER, COMPILED = "mlp_64x128x768x3072_eager", "mlp_64x128x768x3072_compiled"
 TUNED = "mlp_64x128x768x3072_maxautotune"
 
@@ -160,6 +161,13 @@ def test_waiting_for_other_ranks_is_no_gain(before: str, after: str, capsys: pyt
         assert "One aten::mm" in " ".join(page.split())
         overlap = "Kernels overlap: GPU busy counts what runs at the same time once"
         assert (overlap in " ".join(page.split())) == ("ddp" in before)
+
+
+def test_rows_that_are_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is left of a long table is one line; of new kernels it does not say that none is the same."""
+    small = DATA / "cases" / "c37_bigint.json"
+    assert main(["diff", str(small), str(H200 / "train_mlp_eager.json.gz")]) == 0
+    assert "and 10 more kernels: 2.00 µs → 137 µs" in capsys.readouterr().out
 
 
 def test_both_directions_are_told_to_the_same_digits() -> None:

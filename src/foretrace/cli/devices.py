@@ -26,7 +26,7 @@ def devices(*name: str, out: Output = STDOUT) -> None:
     if not known:
         raise InputError(
             f"no ceilings are known for the device `{' '.join(name)}`",
-            hint="`foretrace devices` lists those that are; `--device-spec FILE.toml` adds one",
+            hint="`foretrace devices` lists those that are; in its place a TOML file can describe one",
         )
     out.emit(lambda: devices_document(known), lambda: known)
 

@@ -94,7 +94,9 @@ def resolve(text: str) -> Device:
         message = f"`{text}` can be any of {len(similar)} devices"
         raise InputError(message, hint="say which: " + ", ".join(f"`{name}`" for name in similar))
     message = f"no ceilings are known for the device `{text}`"
-    raise InputError(message, hint="`foretrace devices` lists those that are; `--device-spec FILE.toml` adds one")
+    raise InputError(
+        message, hint="`foretrace devices` lists those that are; in its place a TOML file can describe one"
+    )
 
 
 def load_spec(path: str | Path) -> Device:

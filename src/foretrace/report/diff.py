@@ -172,9 +172,10 @@ def _more(rest: Sequence[Change], steps: Steps) -> str | None:
     told = []
     if rest:
         same = sum(1 for change in rest if change.status == "same")
-        what = "the same, byte for byte" if same == len(rest) else f"of which {same} are the same, byte for byte"
+        of_them = f" of which {same} {'is' if same == 1 else 'are'} the same, byte for byte" if same else ""
+        what = " the same, byte for byte" if same == len(rest) else of_them
         before, after = (sum(getattr(change, side) or 0.0 for change in rest) for side in ("before_ns", "after_ns"))
-        told.append(f"and {plural(len(rest), 'more kernel')} {what}: {duration(before)} → {duration(after)}")
+        told.append(f"and {plural(len(rest), 'more kernel')}{what}: {duration(before)} → {duration(after)}")
     sides = ((steps.before_kernel_ns, steps.before_ns), (steps.after_kernel_ns, steps.after_ns))
     if any(kernels and busy and kernels > busy for kernels, busy in sides):
         told.append("Kernels overlap: GPU busy counts what runs at the same time once")

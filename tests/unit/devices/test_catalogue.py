@@ -267,5 +267,8 @@ def test_an_ambiguous_or_unknown_device_is_refused_in_words() -> None:
     assert ambiguous.value.hint == "say which: `NVIDIA H100 SXM5`, `NVIDIA H100 PCIe`, `NVIDIA H100 NVL`"
     with pytest.raises(InputError) as unknown:
         resolve("abacus")
+    assert unknown.value.hint == "`foretrace devices` lists those that are; in its place a TOML file can describe one"
     assert unknown.value.message == "no ceilings are known for the device `abacus`"
+    # the option is called otherwise by `read` and by `guess`
+    assert unknown.value.hint == "`foretrace devices` lists those that are; in its place a TOML file can describe one"
     assert resolve("H200").name == "NVIDIA H200"
