@@ -19,13 +19,15 @@ Unit = Literal["text", "count", "ns", "bytes", "flops", "flop_rate", "byte_rate"
 class Column:
     """One column of an answer's evidence: the key in each row, its header and its unit.
 
-    ``spare`` columns go first where a page is too narrow for all.
+    ``spare`` columns go first where a page is too narrow for all. A figure that comes as a text is sorted by what its
+    row holds under ``by``.
     """
 
     key: str
     header: str
     unit: Unit = "text"
     spare: bool = False
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _table(table: Table, drawn: frozenset[int], *, filtered: bool = False) -> st
         return f"{tag('p', caption) if caption else ''}{more}"
     head = "".join(_head(column) for column in columns)
     rows = "".join(
-        tag("tr", "".join(_cell(row, column.key, column.unit, drawn, first=i == 0) for i, column in enumerate(columns)))
+        tag("tr", "".join(_cell(row, column, drawn, first=i == 0) for i, column in enumerate(columns)))
         for row in table.rows
     )
     body = f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
@@ -146,8 +146,9 @@ def _head(column: Column) -> str:
     return tag("th", escaped(column.header), scope="col", class_=number) if column.header else tag("td", class_=number)
 
 
-def _cell(row: Mapping[str, Any], key: str, unit: Any, drawn: frozenset[int], *, first: bool) -> str:  # noqa: ANN401 - a `Unit`
-    value = row.get(key)
+def _cell(row: Mapping[str, Any], column: Column, drawn: frozenset[int], *, first: bool) -> str:
+    value, unit = row.get(column.key), column.unit
+    sorted_by = row.get(column.by) if column.by else value
     text = escaped(cell(value, unit))
     if first and row.get("event") in drawn:
         text = tag("a", text, href=f"#event-{row['event']}")
@@ -156,7 +157,7 @@ def _cell(row: Mapping[str, Any], key: str, unit: Any, drawn: frozenset[int], *,
         text,
         scope="row" if first else None,
         class_="number" if unit != "text" else None,
-        data_value=float(value) if unit != "text" and isinstance(value, (int, float)) else None,
+        data_value=float(sorted_by) if unit != "text" and isinstance(sorted_by, (int, float)) else None,
         title=row["name"] if first and isinstance(row.get("name"), str) and row["name"] != value else None,
     )
 

@@ -62,8 +62,8 @@ def _table(found: Diff) -> Table:
     columns = (
         Column("before", found.before.label),
         Column("after", found.after.label),
-        Column("times", _centred("µs", rows), "ns"),  # texts already, but figures: never cut, and to the right
-        Column("change", "change", "ns"),
+        Column("times", _centred("µs", rows), "ns", by="after_ns"),  # texts, but figures: never cut, to the right
+        Column("change", "change", "ns", by="change_ns"),
         Column("says", ""),
     )
     decimals = 1 if max(steps.before_ns or 0.0, steps.after_ns or 0.0) >= _LARGE_NS else 2
@@ -137,7 +137,8 @@ def _side(shorts: Sequence[str], ops: Sequence[str | None], module: str | None) 
 
 def _total(name: str | None, before_ns: float | None, after_ns: float | None) -> dict[str, Any]:
     pair = tuple("–" if ns is None else microseconds(ns) for ns in (before_ns, after_ns))
-    return {"before": name, "after": "", "pair": pair, "change_ns": (after_ns or 0.0) - (before_ns or 0.0), "says": ""}
+    change_ns = (after_ns or 0.0) - (before_ns or 0.0)
+    return {"before": name, "after": "", "pair": pair, "after_ns": after_ns, "change_ns": change_ns, "says": ""}
 
 
 def _aligned(rows: Sequence[dict[str, Any]], decimals: int) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import foretrace
 from foretrace.readings import Column
 from foretrace.render.html import embedded, escaped, paragraph, tag
 from foretrace.render.to_html import to_fragment, to_html
+from foretrace.report.diff import diff_document
 from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table
 from foretrace.report.overview import overview
 from foretrace.report.page import Page, page_of
@@ -195,3 +196,15 @@ def test_a_timeline_without_a_gpu_counts_no_kernels(tmp_path: Path) -> None:
     page = to_html(overview(run, ()), page_of(run, ()))
     assert "0 kernels" not in page
     assert " · 500 µs." in page
+
+
+def test_a_comparison_is_sorted_by_its_figures() -> None:
+    """Changes are texts with a sign; what the page's script sorts by is the number behind each."""
+    found = foretrace.diff(
+        *(foretrace.read(DATA / "h200" / f"mlp_64x128x768x3072_{n}.json.gz") for n in ("eager", "compiled"))
+    )
+    page = to_html(diff_document(found))
+    cells = re.findall(r'data-value="([^"]+)"[^>]*> *([+−][\d.]+)<', page)
+    assert [(round(float(value) / 1000, 1), text) for value, text in cells][2] == (-31.7, "−31.7")
+    assert all(round(float(value) / 1000, 1) == float(text.replace("−", "-")) for value, text in cells)
+    assert len(cells) == 6
