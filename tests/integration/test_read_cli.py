@@ -181,6 +181,18 @@ def test_a_trace_may_come_from_a_pipe(argv: list[str]) -> None:
         assert done.stdout.startswith(b"NVIDIA H200")
 
 
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="needs /dev/stdout")
+def test_a_copy_may_go_into_a_pipe() -> None:
+    """`redact - -o -` stands between two pipes; a `-` that is no trace stays one."""
+    data = gzip.decompress(Path(_trace("h200/sdpa")).read_bytes())
+    command = [sys.executable, "-m", "foretrace"]
+    done = subprocess.run([*command, "redact", "-", "-o", "-"], input=data, capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["traceEvents"]
+    assert done.stderr.endswith(b"`/dev/stdout` written: removed nothing.\n")
+    done = subprocess.run([*command, "explain", "-"], capture_output=True, check=False, timeout=60)
+    assert done.stderr.startswith(b"error: unknown option: -.")
+
+
 def test_an_unknown_question_lists_the_questions(capsys: pytest.CaptureFixture[str]) -> None:
     """A question that does not exist is an error of the command line."""
     assert main(["read", _trace("h200/sdpa"), "--ask", "meaning"]) == 2

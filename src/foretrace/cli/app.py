@@ -52,7 +52,8 @@ DEFAULTS = Parameter(negative="", show_default=_worth_a_word)
 """For every parameter: a flag has no ``--no-flag`` twin, and "off" or "none" is not shown as a default."""
 
 _INTERRUPTED = 130
-_STDIN = "/dev/stdin"
+_STDIN, _STDOUT = "/dev/stdin", "/dev/stdout"
+_TAKE_TRACES = {"read", "diff", "fleet", "open", "redact", "check"}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _ASCII = str.maketrans({**dict(zip("µ×·–−²└─│╭╮╰╯", "ux---2+-|++++", strict=True)), "→": "->", "…": "...", "≪": "<<"})
 """The nearest ASCII for the signs that foretrace itself writes."""
@@ -104,11 +105,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _piped(words: Sequence[str]) -> Sequence[str]:
-    """``-`` for a trace is what comes through the pipe; `kernel` reads it itself, what follows ``--`` is a target's."""
-    if "-" not in words or words[0] == "kernel" or not os.path.exists(_STDIN):  # noqa: PTH110 - imports nothing
+    """``-`` for a trace is what comes through the pipe, and behind ``-o`` what goes into one."""
+    if "-" not in words or words[0] not in _TAKE_TRACES or not os.path.exists(_STDIN):  # noqa: PTH110 - imports nothing
         return words
-    own = words.index("--") if "--" in words else len(words)
-    return [*(_STDIN if word == "-" else word for word in words[:own]), *words[own:]]
+    own = words.index("--") if "--" in words else len(words)  # what follows is a target's
+    pairs = zip(["", *words], words[:own], strict=False)
+    return [*(_pipe(last) if word == "-" else word for last, word in pairs), *words[own:]]
+
+
+def _pipe(last: str) -> str:
+    return _STDOUT if last in ("-o", "--output") else _STDIN
 
 
 def _drop_stdout() -> None:

@@ -40,4 +40,5 @@ def redact(
     redaction = redact_trace(trace, output, stacks=stacks)
     lines = [f"`{output}` written: removed {removed(redaction.counts)}."]
     lines += [f"note: {note.text}" for note in redaction.notes]
-    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+    talk = sys.stdout if output.is_file() else sys.stderr  # a copy that goes to stdout stands there alone
+    talk.write("".join(f"{visible(line)}\n" for line in lines))

@@ -85,8 +85,8 @@ def redact_page(path: Path, destination: Path) -> Redaction:
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
     """A file that appears at ``path`` when everything is in it; a device or a pipe is written to as it is."""
-    path = path.resolve()  # a link stays one
     in_place = path.exists() and not path.is_file()
+    path = path if in_place else path.resolve()  # a link to a file stays one
     temporary = path if in_place else path.with_name(f".{os.getpid()}.{path.name}")
     try:
         with temporary.open("wb") as raw:
