@@ -95,6 +95,16 @@ def test_the_command_says_what_it_removed(tmp_path: Path, capsys: pytest.Capture
     assert token in source.read_text()
 
 
+def test_a_link_to_a_copy_stays_a_link(tmp_path: Path) -> None:
+    """`--force` writes where the link leads."""
+    (tmp_path / "old.json").write_text("old")
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "old.json")
+    assert main(["redact", str(DATA / "h200" / "sdpa.json.gz"), "-o", str(link), "--force"]) == 0
+    assert link.is_symlink()
+    assert json.loads((tmp_path / "old.json").read_text())["traceEvents"]
+
+
 def test_a_report_of_a_private_trace_is_cleaned_too(tmp_path: Path) -> None:
     """A token in a kernel's name is in the HTML report and not in its shared copy; a clean report is untouched."""
     token = "glpat-" + "a1B2c3D4e5F6g7H8i9J0"
