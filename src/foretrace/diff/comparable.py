@@ -87,6 +87,12 @@ def _shapes(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[str]:
         if not alike:
             yield f"other shapes: {_flops(one)} a step in matrix products before, {_flops(other)} after"
         return
+    one, other = _by_flops(rows), _by_flops(other_rows)
+    if one and other:  # what a graph replays has FLOPs, where they can be inferred, and no sizes
+        several = any(row.holds_several or row.products for row in (*rows, *other_rows))
+        if not (one & other or several or _total(one) == _total(other)):
+            yield f"other shapes: {_flops(one)} a step in matrix products before, {_flops(other)} after"
+        return
     largest, other_largest = (max(_sizes(side), default=None) for side in (rows, other_rows))
     if not one and not other and largest and other_largest and largest != other_largest:
         yield f"other shapes: the largest tensor has {largest:,} elements before, {other_largest:,} after"
@@ -98,6 +104,15 @@ def _products(rows: Iterable[Row]) -> Counter[tuple[int, int]]:
     for row in rows:
         if row.work.op_class == "gemm" and row.work.flops and row.work.out_elements:
             found[row.work.out_elements, row.work.flops] += round(row.count)
+    return found
+
+
+def _by_flops(rows: Iterable[Row]) -> Counter[tuple[int, int]]:
+    """The same without the elements, which are not known where shapes are not recorded."""
+    found: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        if row.work.op_class == "gemm" and row.work.flops:
+            found[0, row.work.flops] += round(row.count)
     return found
 
 

@@ -110,6 +110,17 @@ def test_runs_without_anything_in_common(recorded: Callable[[str], Run]) -> None
         assert {change.status for change in found.changes} == {"added", "removed"}
 
 
+def test_a_graph_of_another_size(recorded: Callable[[str], Run]) -> None:
+    """What a graph replays has no shapes, but its FLOPs can be inferred: another size is other work."""
+    graph = recorded("mlp_4x2048x2048x16384_cudagraph")
+    for other in (recorded("mlp_64x128x768x3072_eager"), recorded("linear_8192x4096x4096_eager")):
+        for pair in ((graph, other), (other, graph)):
+            (reason,) = diff(*pair).why_not
+            assert reason.startswith("other shapes: ")
+            assert "1,650 GFLOP" in reason
+    assert diff(graph, recorded("mlp_4x2048x2048x16384_eager")).why_not == ()
+
+
 def test_a_gpu_run_against_a_cpu_run(built: Build) -> None:
     """One side has no GPU activity at all."""
     found = diff(built([[]]), built(_gemm(256, FAST)))
