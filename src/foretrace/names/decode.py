@@ -19,6 +19,7 @@ from foretrace.names import (
     own,
     rocm,
     sass,
+    tensile,
     triton,
     xmma,
 )
@@ -41,6 +42,7 @@ GRAMMARS: tuple[tuple[str, Callable[[Symbol], Identity | None]], ...] = (
     ("cublas", cublas.parse),
     ("sass", sass.parse),
     ("xmma", xmma.parse),
+    ("tensile", tensile.parse),
     ("rocm", rocm.parse),
     ("community", community.parse),
     ("cub", cub.parse),

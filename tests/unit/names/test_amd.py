@@ -1,0 +1,66 @@
+"""Names of AMD's libraries: Tensile's type words and helpers, AITER, Composable Kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretrace.names import decode
+
+
+@pytest.mark.parametrize(
+    ("types", "dtypes"),
+    [
+        ("BBS_BH", ("bf16", "f32", "bf16")),
+        ("F8BS_BH", ("fp8", "f32", "bf16")),
+        # A and B of the two kinds of fp8 are one token, and N marks the fnuz formats
+        ("F8B8BS_BH", ("fp8", "f32", "bf16")),
+        ("B8F8NSS_BH", ("fp8", "f32", "f32")),
+        ("F8NBS_BH", ("fp8", "f32", "bf16")),
+        # both operands named where they differ from what is multiplied
+        ("F8H_HHS_BH", (None, "f32", "f16")),
+        ("F8F8_HHS_BH", ("fp8", "f32", "f16")),
+        # one letter, then flags: B uses beta, H accumulates in high precision
+        ("BBH", ("bf16", "f32", "bf16")),
+        ("S_B", ("f32", "f32", "f32")),
+        ("H_BH", ("f16", "f32", "f16")),
+        ("S_MX_B", ("tf32", "f32", "f32")),
+        ("I8II_BH", ("int8", "int32", "int32")),
+        # two letters whose meaning depends on what is not said
+        ("F8NH_BH", (None, None, None)),
+    ],
+)
+def test_tensile_types(types: str, dtypes: tuple[str | None, str | None, str | None]) -> None:
+    """The types of a Tensile GEMM are read token by token: operands, accumulator, output."""
+    identity = decode(f"Cijk_Alik_Bljk_{types}_Bias_HA_S_SAV_UserArgs_MT128x64x32_MI16x16x1_SN_ISA942_x")
+    assert (identity.in_dtype, identity.acc_dtype, identity.out_dtype) == dtypes
+    assert (identity.op_class, identity.library, identity.tile) == ("gemm", "hipBLASLt", (128, 64, 32))
+
+
+def test_mixed_operands_are_told() -> None:
+    """Operands of two types have no common type; the sentence names both, and what is multiplied."""
+    identity = decode("Custom_Cijk_Ailk_Bljk_F8H_HHS_BH_Bias_AS_SAB_SAV_MT128x16x128_MI16x16x1_WaveSpecialization")
+    assert "A fp8, B f16, multiplied as f16" in identity.in_words
+
+
+def test_tensile_without_a_tile() -> None:
+    """A custom kernel's short name has no tile and is a GEMM of its layout, types and target all the same."""
+    identity = decode("Custom_Cijk_Alik_Bljk_F8B8BS_BH_SAB_NTD_UserArgs_shortname1_gfx950")
+    assert (identity.op_class, identity.library, identity.arch) == ("gemm", "hipBLASLt", "gfx950")
+    assert (identity.layout, identity.tile, identity.split_k) == ("TN", None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_dtype", "out_dtype", "split_k"),
+    [
+        ("Cijk_SB_Bias_HA_S_PostGSU2_VW4", "f32", "bf16", True),
+        ("Cijk_SS_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW1", "f32", "f32", True),
+        ("Cijk_B_PostGSU", None, "bf16", True),
+        ("Cijk_S", None, "f32", None),
+        ("Cijk_H_GB", None, "f16", None),
+    ],
+)
+def test_tensile_helpers(name: str, in_dtype: str | None, out_dtype: str, split_k: bool | None) -> None:  # noqa: FBT001
+    """What prepares and adds up the parts of a GEMM that splits K belongs to that GEMM."""
+    identity = decode(name)
+    assert (identity.op_class, identity.helper_of, identity.split_k) == ("gemm-helper", "gemm", split_k)
+    assert (identity.in_dtype, identity.out_dtype) == (in_dtype, out_dtype)
