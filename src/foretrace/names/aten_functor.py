@@ -5,7 +5,8 @@
     (Binary|AUnary|BUnary)Functor<a, b, result, OP<math>>     AUnary: a scalar on the left; BUnary: on the right
     CUDAFunctor_<op><type>, FillFunctor<type>, <op>Functor<type>
     <op>_kernel_cuda(…)::{lambda()#i}::…::{lambda(type, …)#1}    the lambdas between are branches and type dispatch
-    (direct|bfloat16|…)_copy_kernel_cuda(…)::{lambda(type)#1}    to that type, or between equal ones
+    (direct|bfloat16|bfloat16tofloat32|…)_copy_kernel_cuda(…)::{lambda(type)#1}    to that type, or between equal ones
+    converting_copy_kernel_cuda<from, to>
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ _LAUNCHERS = frozenset(
 _INDEX_LAMBDA = "::{lambda(int)#1}"  # the launcher's own, over element indices
 _LAMBDA = re.compile(r"\{lambda\(([^(){}]{1,160})\)#[0-9]{1,3}\}", re.ASCII)
 _BRANCH = re.compile(r"\{lambda\(\)#([0-9])\}", re.ASCII)
-_COPY = re.compile(r"\b(direct|float8\w{0,16}|bfloat16|float16|half)_copy_kernel(?:_cuda|_impl)?\b", re.ASCII)
-_COPY_TARGETS = {"bfloat16": "bf16", "float16": "f16", "half": "f16"}
+_COPY = re.compile(
+    r"\b(direct|float8\w{0,16}|b?float16tofloat32|bfloat16|float16|half)_copy_kernel(?:_cuda|_impl)?\b",
+    re.ASCII,
+)
+_CONVERTING_COPY = re.compile(rf"\bconverting_copy_kernel\w{{0,8}}<({TYPE}), ({TYPE})>", re.ASCII)
+_COPY_TARGETS = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32"}
 _FILLS = frozenset({"fill", "arange", "linspace", "logspace", "eye", "zero", "full"})
 _GELU_FORMULAS = {"1": "tanh", "2": "erf"}  # the order of the branches in ATen's GELU kernels
 
@@ -56,6 +61,9 @@ def read_functor(text: str) -> Functor:
     """The op and types of an elementwise functor; ``operation`` where it has no name."""
     if copy := _COPY.search(text):
         return _copy(copy[1], text)
+    if copy := _CONVERTING_COPY.search(text):
+        source, target = from_cpp(copy[1]), from_cpp(copy[2])
+        return Functor(f"copy to {dtype_words(target)}" if target else "copy", "copy", source, None, target)
     if typed := _TYPED.search(text):
         rest = text[typed.end() :]
         op = plain_op(found["op"]) if (found := _INNER.match(rest)) else "operation"
@@ -74,7 +82,7 @@ def _copy(target_word: str, text: str) -> Functor:
     source = _lambda_dtype(text)
     if target_word == "direct":
         return Functor("copy", "copy", source, None, source)
-    target = _COPY_TARGETS.get(target_word, "fp8")
+    target = _COPY_TARGETS.get(target_word.rpartition("to")[2], "fp8")
     return Functor(f"copy to {dtype_words(target)}", "copy", source, None, target)
 
 

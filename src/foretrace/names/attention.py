@@ -61,7 +61,7 @@ _NAMED = re.compile(
     |(?P<trtllm>fmha_v2_\w+|fmhaSm[0-9]{2,3}\w+|(?:tensorrt_llm::|xqa_)\w*(?:fmha|masked_multihead|mmha|xqa)\w*)
     |(?P<vllm>vllm::paged_attention_v[12](?:_reduce)?_kernel|vllm::merge_attn_states_kernel|paged_attention_ll4mi\w+)
     |(?P<efficient>(?:\w+::)*attention_kernel_(?:backward_)?batched(?:_impl)?)
-    |(?P<aotriton>attn_fwd|bwd_kernel_dk_dv|bwd_kernel_dq|bwd_kernel_fuse)(?:\.kd)?""",
+    |(?P<aotriton>attn_fwd|bwd_kernel_dk_dv|bwd_kernel_dq|bwd_kernel_fuse)""",
     re.ASCII | re.VERBOSE,
 )
 _CK = re.compile(r"ck_tile::Fmha(Fwd|Bwd)\w*", re.ASCII)

@@ -9,8 +9,13 @@ from itanium_demangler import parse as parse_mangled
 
 # The demangler keeps its substitutions in a list it searches: 2 kB take 10 ms, and no library's names are longer.
 _LONGEST_DEMANGLED = 2_000
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|_GLOBAL__N_[A-Za-z0-9_]*::", re.ASCII)
-_LITERAL_CAST = re.compile(r"\((?:bool|int|unsigned int|long|unsigned long)\)(?=-?[0-9])", re.ASCII)
+_ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>)::|_GLOBAL__N_[A-Za-z0-9_]*::", re.ASCII)
+# Nsight's demangler writes (int)4, (bool)1 and [lambda(float) (instance 1)] for 4, true and {lambda(float)#1}
+_BOOL = re.compile(r"\(bool\)([01])", re.ASCII)
+_LITERAL_CAST = re.compile(
+    r"\((?:int|unsigned int|long|unsigned long|long long|unsigned long long)\)(?=-?[0-9])", re.ASCII
+)
+_LAMBDA = re.compile(r"\[lambda\(([^()\[\]{}]{0,160})\) \(instance ([0-9]{1,3})\)\]", re.ASCII)
 # a length before its identifier; not a number in a literal (Li4E), a back-reference (S1_) or a parameter (T1_)
 _MANGLED_WORD = re.compile(r"(?<![0-9ST])(?<!L[a-z])[1-9][0-9]{0,2}", re.ASCII)
 _MARK = re.compile(r"[<>(){},\[\] ]", re.ASCII)
@@ -46,8 +51,9 @@ class Symbol:
 
 def read_symbol(name: str) -> Symbol:
     """Take a kernel name apart; a name that is no C++ symbol is its own path."""
-    text = _demangle(name) if name.startswith("_Z") else name
-    text = _ANONYMOUS.sub("", text).removesuffix("...")  # tables cut long names short
+    code = name.removesuffix(" [clone .kd]").removesuffix(".kd")  # an AMD kernel's descriptor
+    text = _demangle(code) if code.startswith("_Z") else code
+    text = _one_spelling(text).removesuffix("...")  # tables cut long names short
     path, args = _split(text)
     return Symbol(name, text, path, args)
 
@@ -59,8 +65,14 @@ def _demangle(name: str) -> str:
         except (NotImplementedError, ValueError, IndexError, KeyError, AttributeError, TypeError, RecursionError):
             tree = None
         if tree is not None:
-            return _LITERAL_CAST.sub("", str(tree)).replace("(bool)", "")
+            return str(tree)
     return _mangled_words(name)
+
+
+def _one_spelling(text: str) -> str:
+    """Literals, lambdas and anonymous namespaces as GNU's demangler spells them, whichever wrote them."""
+    text = _BOOL.sub(lambda found: "true" if found[1] == "1" else "false", _ANONYMOUS.sub("", text))
+    return _LAMBDA.sub(r"{lambda(\1)#\2}", _LITERAL_CAST.sub("", text)).replace("operator ()", "operator()")
 
 
 def _mangled_words(name: str) -> str:

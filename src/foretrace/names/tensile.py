@@ -62,12 +62,11 @@ _START = re.compile(rf"Cijk_(?P<types>{_TYPE})(?:_GB)?(?:_Bias[A-Z0-9]{{1,4}})?"
 
 def parse(symbol: Symbol) -> Identity | None:
     """Decode a Tensile name, or ``None``."""
-    path = symbol.path.removesuffix(".kd")
-    if found := _GEMM.fullmatch(path):
+    if found := _GEMM.fullmatch(symbol.path):
         return _gemm(symbol, found)
-    if found := _SUM.fullmatch(path):
+    if found := _SUM.fullmatch(symbol.path):
         return _helper(symbol, found["types"], "split-K reduction", "adds up the parts that a split-K GEMM left")
-    if found := _START.fullmatch(path):
+    if found := _START.fullmatch(symbol.path):
         return _helper(symbol, found["types"], "GEMM preparation", "scales or clears the output that a GEMM adds to")
     return None
 

@@ -30,6 +30,17 @@ from foretrace.names.symbol import read_symbol
         ("_ZN2at6native1fILi4", "at::native::f", ()),  # cut short
         ("void f<a, b...", "f", ("a", "b")),
         ("_ZQ", "_ZQ", ()),
+        # as Nsight spells literals, lambdas and anonymous namespaces
+        ("void a::<unnamed>::f<(int)4, (bool)1, (unsigned long)2>(T1 *)", "a::f", ("4", "true", "2")),
+        (
+            "void f<g(a::B &)::[lambda() (instance 3)]::operator ()() const::[lambda(float) (instance 1)]>(T3)",
+            "f",
+            ("g(a::B &)::{lambda()#3}::operator()() const::{lambda(float)#1}",),
+        ),
+        # AMD's kernel descriptors
+        ("plain_kernel.kd", "plain_kernel", ()),
+        ("aiter::plain_kernel [clone .kd]", "aiter::plain_kernel", ()),
+        ("_ZN2at6native1fILi4EfEEvi.kd", "at::native::f", ("4", "float")),
     ],
 )
 def test_parts(name: str, path: str, args: tuple[str, ...]) -> None:

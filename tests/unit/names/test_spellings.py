@@ -1,0 +1,81 @@
+"""One kernel, several writers: Kineto, Nsight and rocprof spell a C++ name differently and mean the same."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from foretrace.names import decode
+
+COPY = (
+    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda"
+    "(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>"
+    "(at::TensorIteratorBase&, x)::{lambda(int)#1}>(int, x)"
+)
+COPY_NSIGHT = (
+    "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<at::native::"
+    "direct_copy_kernel_cuda(at::TensorIteratorBase &)::[lambda() (instance 3)]::operator ()() const::"
+    "[lambda() (instance 7)]::operator ()() const::[lambda(float) (instance 1)]>(at::TensorIteratorBase &, const T1 &)"
+    "::[lambda(int) (instance 1)]>(int, T3)"
+)
+GELU = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, "
+    "at::native::GeluType)::{lambda()#1}::operator()() const::{lambda()#4}::operator()() const::"
+    "{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int, x)"
+)
+GELU_NSIGHT = (
+    "void at::native::vectorized_elementwise_kernel<(int)4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase &, "
+    "at::native::GeluType)::[lambda() (instance 1)]::operator ()() const::[lambda() (instance 4)]::operator ()() const"
+    "::[lambda(c10::BFloat16) (instance 1)], std::array<char *, (unsigned long)2>>(int, T2, T3)"
+)
+FLASH = (
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::half_t, "
+    "Flash_kernel_traits<64, 128, 128, 4, cutlass::half_t> >, false>(flash::Flash_fwd_params)"
+)
+FLASH_NSIGHT = (
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64, (int)128, (int)128, (int)4, (bool)0, (bool)0, "
+    "cutlass::half_t, Flash_kernel_traits<(int)64, (int)128, (int)128, (int)4, cutlass::half_t>>, (bool)0>"
+    "(flash::Flash_fwd_params)"
+)
+
+
+@pytest.mark.parametrize(
+    ("kineto", "other"),
+    [
+        (COPY, COPY_NSIGHT),
+        (GELU, GELU_NSIGHT),
+        (FLASH, FLASH_NSIGHT),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*)",
+            "void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (bool)1, (bool)0>(T2 *)",
+        ),
+        (
+            "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, true>(int)",
+            "_ZN2at6native12_GLOBAL__N_128vectorized_layer_norm_kernelIffLb1EEEvi",
+        ),
+        ("aiter::fmha_fwd_hd128_bf16_causal", "aiter::fmha_fwd_hd128_bf16_causal [clone .kd]"),
+        ("Cijk_Alik_Bljk_BBS_BH_MT128x128x32_SN_ISA942", "Cijk_Alik_Bljk_BBS_BH_MT128x128x32_SN_ISA942.kd"),
+    ],
+    ids=["copy", "gelu", "flash", "softmax", "rms norm", "clone", "kd"],
+)
+def test_the_same_kernel(kineto: str, other: str) -> None:
+    """Every field of both spellings is the same, but the name."""
+    one, same = decode(kineto), decode(other)
+    assert one.family != "unknown"
+    assert dataclasses.replace(same, name=kineto) == one
+
+
+@pytest.mark.parametrize(
+    ("functor", "in_dtype", "out_dtype"),
+    [
+        ("bfloat16tofloat32_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(c10::BFloat16)#1}", "bf16", "f32"),
+        ("float16tofloat32_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(c10::Half)#1}", "f16", "f32"),
+        ("bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}", "f32", "bf16"),
+        ("converting_copy_kernel_cuda<float, c10::BFloat16>(at::X&)::{lambda(float)#1}", "f32", "bf16"),
+    ],
+)
+def test_converting_copies(functor: str, in_dtype: str, out_dtype: str) -> None:
+    """A copy that widens or narrows is a copy between the two types that its function names."""
+    identity = decode(f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}, x>(int, x)")
+    assert (identity.op_class, identity.in_dtype, identity.out_dtype) == ("copy", in_dtype, out_dtype)
