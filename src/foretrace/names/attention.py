@@ -4,7 +4,8 @@ FlashAttention 2, also inside PyTorch (``pytorch_flash``)::
 
     [ns::]flash_(fwd|bwd)_…kernel<Flash_(fwd|bwd)_kernel_traits<head dim, tile M, tile N, warps, …, type, …>, …>
 
-FlashAttention 3: ``cutlass::device_kernel<flash::…FlashAttn(Fwd|Bwd)Sm90<…>>``
+FlashAttention 3: ``cutlass::device_kernel<flash::…FlashAttn(Fwd|Bwd)(Sm90|Combine|Preprocess|Postprocess…)<…>>``, and
+``flash::prepare_varlen_num_blocks_kernel``, which shares out the blocks before
 
 cuDNN::
 
@@ -16,7 +17,8 @@ Memory-efficient (xFormers, PyTorch)::
 
     fmha_cutlass(F|B)_<type>_(aligned|notaligned)_<M>x<N>_[k<max head dim>|rf]_[dropout_]<arch>
 
-FlashInfer, TensorRT-LLM, vLLM's paged attention, Composable Kernel and AOTriton are known by their functions' names.
+FlashInfer, TensorRT-LLM (see trtllm for what it generates), vLLM's paged attention, Composable Kernel and AOTriton are
+known by their functions' names.
 """
 
 from __future__ import annotations
@@ -39,6 +41,14 @@ _TRAITS = re.compile(
 )
 _FLASH = re.compile(r"(?:((?:\w+::){0,4}\w+)::)?flash_(fwd|bwd)_(\w+)", re.ASCII)
 _FLASH_3 = re.compile(r"FlashAttn(Fwd|Bwd)\w*?Sm([0-9]{2,3})", re.ASCII)
+_FLASH_3_PART = re.compile(r"FlashAttn(Fwd|Bwd)(Combine|Preprocess|Postprocess)", re.ASCII)
+_FLASH_3_PARTS = {
+    "Combine": "adds up the blocks that split keys and values",
+    "Preprocess": "the row sums of dO·O that the gradients need",
+    "Postprocess": "writes a gradient from its fp32 accumulator",
+}
+_SCHEDULE = re.compile(r"flash::prepare_varlen_num_blocks_kernel", re.ASCII)
+_ARCH = re.compile(r"cutlass::arch::Sm([0-9]{2,3})", re.ASCII)
 _TUPLE = re.compile(r"cute::tuple<cute::C<([0-9]{1,4})>, ?cute::C<([0-9]{1,4})>, ?cute::C<[0-9]{1,4}> ?>", re.ASCII)
 _SMALLEST_TILE = 32
 _ELEMENT = re.compile(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t)", re.ASCII)
@@ -58,13 +68,13 @@ _EFFICIENT = re.compile(
 )
 _NAMED = re.compile(
     r"""(?P<flashinfer>flashinfer::\w*(?:Prefill|Decode|Attention|MLA|Merge|Cascade)\w*)
-    |(?P<trtllm>fmha_v2_\w+|fmhaSm[0-9]{2,3}\w+|(?:tensorrt_llm::|xqa_)\w*(?:fmha|masked_multihead|mmha|xqa)\w*)
-    |(?P<vllm>vllm::paged_attention_v[12](?:_reduce)?_kernel|vllm::merge_attn_states_kernel|paged_attention_ll4mi\w+)
+    |(?P<trtllm>(?:tensorrt_llm::|xqa_)\w*(?:fmha|masked_multihead|mmha|xqa)\w*)
+    |(?P<vllm>kernel_unified_attention_[23]d|vllm::paged_attention_v[12](?:_reduce)?_kernel|vllm::merge_attn_states_kernel|paged_attention_ll4mi\w+)
     |(?P<efficient>(?:\w+::)*attention_kernel_(?:backward_)?batched(?:_impl)?)
     |(?P<aotriton>attn_fwd|bwd_kernel_dk_dv|bwd_kernel_dq|bwd_kernel_fuse)""",
     re.ASCII | re.VERBOSE,
 )
-_CK = re.compile(r"ck_tile::Fmha(Fwd|Bwd)\w*", re.ASCII)
+_CK = re.compile(r"ck_tile::(?:Fmha(?:Fwd|Bwd)|UnifiedAttention)\w*", re.ASCII)
 _LIBRARIES = {
     "flashinfer": "FlashInfer",
     "trtllm": "TensorRT-LLM",
@@ -129,6 +139,29 @@ def _flash_3(symbol: Symbol) -> Identity | None:
     return told(identity, f"FlashAttention-3 {_way(found[1])}{made_for(identity.arch)}")
 
 
+def _flash_3_part(symbol: Symbol) -> Identity | None:
+    """What runs around the main kernel."""
+    if _SCHEDULE.fullmatch(symbol.path):
+        words = "FlashAttention-3 scheduling: shares out blocks over sequences of several lengths, before the attention"
+        return Identity(
+            symbol.name, family="flash-attention", library="FlashAttention-3", op_class="other", in_words=words
+        )
+    if "FlashAttn" not in symbol.text or not (found := _FLASH_3_PART.search(symbol.text)):
+        return None
+    arch = _ARCH.search(symbol.text)
+    element = _ELEMENT.search(symbol.text)
+    identity = Identity(
+        symbol.name,
+        family="flash-attention",
+        library="FlashAttention-3",
+        arch=f"sm{arch[1]}" if arch else None,
+        op_class="attention",
+        in_dtype=from_cpp(element[0]) if element and found[2] == "Preprocess" else None,
+        out_dtype=from_cpp(element[0]) if element and found[2] != "Preprocess" else None,
+    )
+    return told(identity, f"FlashAttention-3 {_way(found[1])}{made_for(identity.arch)}", _FLASH_3_PARTS[found[2]])
+
+
 def _cudnn(symbol: Symbol) -> Identity | None:
     found = _CUDNN.match(symbol.path)
     if not found:
@@ -189,4 +222,11 @@ def _way(token: str) -> str:
     return f"attention {'backward' if token.lower() in {'bwd', 'bprop', 'b'} else 'forward'}"
 
 
-_GRAMMARS: tuple[Callable[[Symbol], Identity | None], ...] = (_flash_2, _flash_3, _cudnn, _efficient, _named)
+_GRAMMARS: tuple[Callable[[Symbol], Identity | None], ...] = (
+    _flash_2,
+    _flash_3,
+    _flash_3_part,
+    _cudnn,
+    _efficient,
+    _named,
+)

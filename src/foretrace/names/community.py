@@ -7,7 +7,7 @@
     transformer_engine::…, fused_adam…                                       Transformer Engine, Apex
     _<op>_(forward|backward)_kernel                                          Liger Kernel's ops
     _gemm_a<bits>w<bits>[_words]_kernel_…_BLOCK_SIZE_M_<M>_…                 AITER's Triton GEMMs
-    kernel_cutlass_<function>_<arguments>…                                   CuTe DSL (QuACK, FlashAttention 4)
+    [<label>_]kernel_cutlass_<function>_<arguments>…                         CuTe DSL (QuACK, FlashAttention 4)
     aten::<op>[.overload]-dtype_<type>-extraKey_<n>                          Meta's MTIA
 """
 
@@ -35,26 +35,39 @@ _NAMESPACES = {
     "deep_gemm": "DeepGEMM",
     "marlin": "Marlin",
     "gptq_marlin": "Marlin",
+    "marlin_moe_wna16": "Marlin",
+    "deep_ep": "DeepEP",
+    "moe::dev": "TensorRT-LLM",
     "aiter": "AITER",
     "apex": "Apex",
     "quickreduce": "vLLM",
 }
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("attention", re.compile(r"\A(?:fmha|mla|pa)_|\Afmha", re.IGNORECASE)),
+    ("gemm", re.compile(r"gemm_\w*impl|\Afmoe|flatmm", re.IGNORECASE)),
     ("normalization", re.compile(r"norm", re.IGNORECASE)),
-    ("pointwise", re.compile(r"rotary|rope(?![a-z])|act_and", re.IGNORECASE)),
+    ("pointwise", re.compile(r"rotary|rope(?![a-z])|act_and|gated_act", re.IGNORECASE)),
+    ("copy", re.compile(r"repack", re.IGNORECASE)),
     (
         "gather-scatter",
-        re.compile(r"cache|gather|scatter|permute|embedding|align_block|copy_blocks|moe_\w*sum", re.IGNORECASE),
+        re.compile(
+            r"cache|gather|scatter|permute|embedding|align_block|copy_blocks|moe_\w*sum|expandInputRows|\Afinalize",
+            re.IGNORECASE,
+        ),
     ),
     ("softmax", re.compile(r"softmax", re.IGNORECASE)),
+    ("random", re.compile(r"sampling", re.IGNORECASE)),
     ("sort", re.compile(r"topk|top_k|sort", re.IGNORECASE)),
-    ("random", re.compile(r"sampling|sample", re.IGNORECASE)),
+    ("random", re.compile(r"sample", re.IGNORECASE)),
     ("gemm", re.compile(r"gemm|matmul|marlin|_mm\b", re.IGNORECASE)),
     ("optimizer", re.compile(r"adam|sgd|lamb|multi_tensor", re.IGNORECASE)),
-    ("pointwise", re.compile(r"act_and|activation|silu|gelu|rotary|rope|quant|cast|add|mul|scale", re.IGNORECASE)),
+    ("pointwise", re.compile(r"act_and|activation|silu|gelu|rotary|rope|quant|cvt|cast|add|mul|scale", re.IGNORECASE)),
     ("copy", re.compile(r"copy|transpose", re.IGNORECASE)),
 )
-_GATED = re.compile(r"&?(?:\w+::)*(silu|gelu(?:_tanh)?|fatrelu|swigluoai\w*)(?:_kernel)?\b", re.ASCII)
+_GATED = re.compile(
+    r"&?\(?(?:[\w:]{1,48} )?(?:\w{1,32}::){0,4}(silu|gelu(?:_tanh)?|fatrelu|swigluoai\w*)(?:_kernel)?\b", re.ASCII
+)
+_TYPED_GEMM = re.compile(r"(?:\A|_)(fp8|bf16)_gemm", re.ASCII)
 _LIGER_OPS = {
     "geglu_tanh": "pointwise",
     "geglu": "pointwise",
@@ -87,7 +100,7 @@ _AITER = re.compile(
     r"_gemm_a(?P<a>fp4|[0-9]{1,2})w(?P<w>fp4|[0-9]{1,2})(?P<words>\w{0,48}?)_kernel_(?P<knobs>[A-Z]\w*)", re.ASCII
 )
 _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASCII)
-_CUTE = re.compile(r"kernel_cutlass_(?P<what>\w+)", re.ASCII)
+_CUTE = re.compile(r"(?:\w{1,200}?_)?kernel_cutlass_(?P<what>\w+)", re.ASCII)
 _CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.IGNORECASE)
 # QuACK's GemmGated holds two projections, their activation and product; GemmDGated its backward
 _CUTE_GATED = re.compile(r"gemm(?P<backward>d)?gated")
@@ -119,8 +132,9 @@ def parse(symbol: Symbol) -> Identity | None:
 
 
 def _namespace(symbol: Symbol) -> Identity | None:
-    root = symbol.path.split("::", 1)[0]
-    if root not in _NAMESPACES or "::" not in symbol.path:
+    parts = symbol.path.split("::")
+    root = next((root for root in ("::".join(parts[:-1][:2]), "::".join(parts[:-1][:1])) if root in _NAMESPACES), None)
+    if root is None:
         return None
     library = _NAMESPACES[root]
     gate = next((found[1] for arg in symbol.args if (found := _GATED.match(arg))), None)
@@ -130,11 +144,11 @@ def _namespace(symbol: Symbol) -> Identity | None:
     arch = re.match(r"(sm[0-9]{2,3})_", symbol.base, re.ASCII)
     identity = Identity(
         symbol.name,
-        family=root,
+        family=root.split("::")[0],
         library=library,
         arch=arch[1] if arch else None,
         op_class=op_class,
-        in_dtype=dtype or ("fp8" if "fp8_gemm" in symbol.base else None),
+        in_dtype=dtype or (typed[1] if (typed := _TYPED_GEMM.search(symbol.base)) else None),
         acc_dtype="f32" if gated and dtype else None,
         fused_ops=(gate, "mul") if gated and gate else None,
     )

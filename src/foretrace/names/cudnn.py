@@ -4,6 +4,7 @@
 
     [xmma_]cudnn::[ops|cnn|detail|fusion|winograd…]::<function><…>        cudnn_generated_<engine>_<words…>
     explicit_convolve_sgemm, implicit_convolve_sgemm, convolve_common_engine…, dgrad_engine, wgrad_alg<n>_engine
+    nchwToNhwcKernel, elemWiseRNNcell, RNN_blockPersist_…, fft2d_…           without a namespace
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from foretrace.names.symbol import Symbol
 
 _OURS = re.compile(
-    r"(?:xmma_)?cudnn(?:::|_generated_)|(?:implicit|explicit|precomputed)_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine",
+    r"(?:xmma_)?cudnn(?:::|_generated_)|(?:implicit|explicit|precomputed)_convolve_\w?gemm|(?:dgrad|wgrad)\w*_engine"
+    r"|(?:nchwToNhwc|nhwcToNchw)Kernel\Z|elemWiseRNNcell\Z|RNN_blockPersist_\w+\Z|fft2d_[rc]2[rc]_\w+\Z",
     re.ASCII,
 )
 _KINDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -36,7 +38,11 @@ _KINDS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"fft", re.IGNORECASE), "fft", "Fourier transform for a convolution"),
     (re.compile(r"reduc|pooling", re.IGNORECASE), "reduction", "reduction"),
     (re.compile(r"scalePacked|setTensor", re.IGNORECASE), "fill", "fill"),
-    (re.compile(r"op_tensor|activation|pointwise|dropout", re.IGNORECASE), "pointwise", "elementwise operation"),
+    (
+        re.compile(r"op_tensor|activation|elemWise|pointwise|dropout", re.IGNORECASE),
+        "pointwise",
+        "elementwise operation",
+    ),
     (re.compile(r"gemm|matmul", re.IGNORECASE), "gemm", "GEMM"),
 )
 

@@ -15,15 +15,21 @@
 
     <A> may carry a block scale: 64x128f32xe4m3, ue8m0xe2m1. Stages 0 means chosen by the library.
 
+As C++ templates, tile and types are arguments of the main loop::
+
+    …CollectiveMma<…MainloopSm<cc>…<stages, …, cute::tuple<cluster>, …>, cute::tuple<tile>, <A>, <strides>, <B>, …>
+    vllm::cutlass_3x_gemm_sm<cc>_<fp8|int8><A, D, …, cute::tuple<tile>, cute::tuple<cluster>, …>
+
 Layout letters: t row-major, n column-major, in the order A, B, C.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from foretrace.names.dtypes import from_token
+from foretrace.names.dtypes import from_cpp, from_token
 from foretrace.names.gemm import told
 from foretrace.names.identity import Identity
 from foretrace.names.mma import accumulator, first_arch, mma_shape, operand_dtype, stored
@@ -56,6 +62,17 @@ _V3 = re.compile(
 _TEMPLATE = re.compile(r"cutlass::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)
 _IS_CONV = re.compile(r"cutlass::conv::|fprop|dgrad|wgrad", re.ASCII)
 _ARCH = re.compile(r"cutlass::arch::Sm([0-9]{2,3})", re.ASCII)
+_MAINLOOP_ARCH = re.compile(r"Mainloop(Sm[0-9]{2,3})|cutlass_3x_gemm_(sm[0-9]{2,3})_", re.ASCII)
+_TUPLE = r"cute::tuple<cute::C<([0-9]{1,4})>, ?cute::C<([0-9]{1,4})>, ?cute::C<([0-9]{1,4})> ?>"
+_ELEMENT = r"(cutlass::\w{1,24}|float|double|signed char)"
+_MAINLOOP = re.compile(
+    rf"MainloopSm[0-9]{{2,3}}\w{{0,64}}<([0-9]{{1,2}}),(?: [0-9]{{1,2}},){{0,3}} ?{_TUPLE}[^<>]{{0,100}}>, ?{_TUPLE}"
+    rf", ?{_ELEMENT}, ?cute::tuple<[^<>]{{0,20}}(?:cute::C<[0-9]>[^<>]{{0,20}}){{0,2}}>, ?{_ELEMENT}[,>]",
+    re.ASCII,
+)
+_VLLM = re.compile(
+    rf"vllm::cutlass_3x_gemm_sm[0-9]{{2,3}}_\w{{1,24}}<{_ELEMENT}, ?{_ELEMENT}, ?[\w:]{{1,64}}, ?{_TUPLE}, ?{_TUPLE}"
+)
 _ACTIVATIONS = ("bias", "relu", "gelu", "silu", "sigmoid", "tanh", "hswish")
 _SCHEDULES = {
     "pingpong": "consumer warpgroups take turns, each on its own tile (pingpong)",
@@ -150,11 +167,39 @@ def _template(symbol: Symbol) -> Identity | None:
         return None
     is_conv, is_gemm = bool(_IS_CONV.search(symbol.text)), "gemm" in symbol.text.lower()
     op_class = "conv" if is_conv else "gemm" if is_gemm else "other"
-    arch = f"sm{found[1]}" if (found := _ARCH.search(symbol.text)) else None
+    arch = _template_arch(symbol.text)
     identity = Identity(symbol.name, family="cutlass", library="CUTLASS", arch=arch, op_class=op_class)
     noun = {"conv": "convolution", "gemm": "GEMM", "other": "kernel"}[op_class]
-    return told(
-        identity, f"CUTLASS {noun}{made_for(arch)}", "tile and types are not in the name, or not in a known form"
+    head = f"CUTLASS {noun}{made_for(arch)}"
+    if op_class == "gemm" and (filled := _arguments(symbol.text, identity)):
+        return told(filled, head)
+    return told(identity, head, "tile and types are not in the name, or not in a known form")
+
+
+def _template_arch(text: str) -> str | None:
+    if found := _MAINLOOP_ARCH.search(text):
+        return (found[1] or found[2]).lower()
+    return f"sm{found[1]}" if (found := _ARCH.search(text)) else None
+
+
+def _arguments(text: str, identity: Identity) -> Identity | None:
+    """``identity`` with what the arguments of a CUTLASS 3 template say."""
+    if found := _MAINLOOP.search(text):
+        stages, cluster, tile, (a, b) = int(found[1]), found.group(2, 3, 4), found.group(5, 6, 7), found.group(8, 9)
+        in_dtype, out = from_cpp(a) if a == b and a != "float" else None, None  # a float enters as tf32, or in parts
+    elif found := _VLLM.search(text):
+        stages, cluster, tile = None, found.group(6, 7, 8), found.group(3, 4, 5)
+        in_dtype, out = from_cpp(found[1]), from_cpp(found[2])
+    else:
+        return None
+    m, n, k = map(int, tile)
+    return replace(
+        identity,
+        in_dtype=in_dtype,
+        out_dtype=out,
+        tile=(m, n, k),
+        stages=stages,
+        cluster=tuple(map(int, cluster)),
     )
 
 

@@ -17,10 +17,12 @@ from foretrace.names import (
     nccl,
     nvjet,
     own,
+    packages,
     rocm,
     sass,
     tensile,
     triton,
+    trtllm,
     xmma,
 )
 from foretrace.names.identity import Identity
@@ -37,6 +39,7 @@ GRAMMARS: tuple[tuple[str, Callable[[Symbol], Identity | None]], ...] = (
     ("memory", memory.parse),
     ("nvjet", nvjet.parse),
     ("foretrace", own.parse),
+    ("trtllm", trtllm.parse),
     ("attention", attention.parse),
     ("collective", nccl.parse),
     ("cublas", cublas.parse),
@@ -45,6 +48,7 @@ GRAMMARS: tuple[tuple[str, Callable[[Symbol], Identity | None]], ...] = (
     ("tensile", tensile.parse),
     ("rocm", rocm.parse),
     ("community", community.parse),
+    ("packages", packages.parse),
     ("cub", cub.parse),
     ("aten", aten.parse),
     ("cudnn", cudnn.parse),

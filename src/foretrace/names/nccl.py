@@ -6,6 +6,8 @@
     ncclKernel_<collective>_<algorithm>_<protocol>_<op>_<type>(…)             before
     ncclSymkDevKernel_…, ncclSymDevKernel_<collective>_…                      symmetric memory
 
+RCCL keeps NCCL's names; its ``Generic_<n>`` is one kernel for every collective.
+
 ``Sum_int8_t`` on a collective that does not reduce is a placeholder: bytes are moved, and the type is not in the name.
 """
 
@@ -30,8 +32,12 @@ _REDUCING = ("allreduce", "reducescatter", "reduce")
 _OPS = frozenset({"sum", "prod", "max", "min", "minmax", "avg", "premulsum", "sumpostdiv"})
 _PEER = re.compile(
     r"""(?:vllm|sglang|trtllm\w*|flashinfer(?:::\w+)*|tensorrt_llm(?:::\w+)*|c10d(?:::\w+)*|aiter)::
-    (?P<what>\w*(?:cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)\w*)""",
+    \w*(?:cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)\w*""",
     re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
+# PyTorch's symmetric memory, in an anonymous namespace
+_SYMMETRIC = re.compile(
+    r"(?:multimem_(?:one_shot_)?|(?:one|two)_shot_)(?:all_reduce|all_gather|reduce_scatter)\w*_kernel\w*", re.ASCII
 )
 _LIBRARIES = {
     "vllm": "vLLM",
@@ -40,28 +46,35 @@ _LIBRARIES = {
     "tensorrt_llm": "TensorRT-LLM",
     "c10d": "PyTorch",
     "aiter": "AITER",
-    "deep_ep": "DeepEP",
 }
-_DEEP_EP = re.compile(r"deep_ep::(?:\w+::)*(?P<what>\w*(?:dispatch|combine|barrier)\w*)", re.ASCII)
+_DEEP_EP = re.compile(r"(?:\w+::){0,2}deep_ep::(?!layout::)(?:\w+::)*\w*(?:dispatch|combine|barrier)\w*", re.ASCII)
 
 
 def parse(symbol: Symbol) -> Identity | None:
     """Decode a collective's name, or ``None``."""
     if found := _NCCL.fullmatch(symbol.path):
         return _nccl(symbol, found["what"], found["words"].split("_")[1:])
-    if found := _PEER.fullmatch(symbol.path) or _DEEP_EP.fullmatch(symbol.path):
-        root = symbol.path.split("::", 1)[0]
-        library = _LIBRARIES.get(root, root)
-        dtype = from_cpp(symbol.args[0]) if symbol.args else None
-        words = joined(f"{library} collective {found['what']}: moves data between GPUs", dtype and dtype_words(dtype))
-        return Identity(
-            symbol.name, family="p2p", library=library, op_class="collective", in_dtype=dtype, in_words=words
-        )
-    return None
+    dtype = from_cpp(symbol.args[0]) if symbol.args else None
+    library = _peer_library(symbol, dtype)
+    if library is None:
+        return None
+    words = joined(f"{library} collective {symbol.base}: moves data between GPUs", dtype and dtype_words(dtype))
+    return Identity(symbol.name, family="p2p", library=library, op_class="collective", in_dtype=dtype, in_words=words)
+
+
+def _peer_library(symbol: Symbol, dtype: str | None) -> str | None:
+    """Who ships a peer-to-peer collective; ``None`` for every other name."""
+    if _DEEP_EP.fullmatch(symbol.path):
+        return "DeepEP"
+    if dtype and _SYMMETRIC.fullmatch(symbol.path):
+        return "PyTorch"
+    root = symbol.path.split("::", 1)[0]
+    return _LIBRARIES.get(root, root) if _PEER.fullmatch(symbol.path) else None
 
 
 def _nccl(symbol: Symbol, what: str, words: list[str]) -> Identity:
-    library = "RCCL" if symbol.name.startswith("rccl") else "NCCL"
+    generic = what == "Generic"
+    library = "RCCL" if generic or symbol.name.startswith("rccl") else "NCCL"
     reduces = what.lower().startswith(_REDUCING)
     dtype = _dtype(words) if reduces else None
     op = next((word for word in words if word.lower() in _OPS), None) if reduces else None
@@ -72,7 +85,8 @@ def _nccl(symbol: Symbol, what: str, words: list[str]) -> Identity:
         dtype_words(dtype),
         algorithm and f"{algorithm} algorithm",
         protocol and f"{protocol} protocol",
-        None if reduces else "moves raw bytes: the type is not in the name",
+        "one kernel for every collective: which one, and its type, are not in the name" if generic else None,
+        None if reduces or generic else "moves raw bytes: the type is not in the name",
         by=", ",
     )
     return Identity(

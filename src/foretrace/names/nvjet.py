@@ -14,7 +14,7 @@ There is no official grammar; this one was read from public traces and checked a
 
 Consumer Blackwell (sm120, sm121) has a form of its own, of which only these parts are sure::
 
-    nvjet_<smXX>_<types>_mma_<M>x<N>x<K>[_words…]_<layout, 4 letters>
+    nvjet_<smXX>_<types>_mma_<M>x<N>x<K>[_<stages>_<M>x<N>x<K> of a warp][_words…]_<layout, 4 letters>
 
 A name cut short is still known as a GEMM, with what its first and last words say. The architecture is written since
 cuBLAS 13. Before, ``coop`` gives away Hopper (those warpgroups exist for WGMMA only) and ``2cta`` Blackwell.
@@ -39,7 +39,9 @@ _NAME = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _MMA_FORM = re.compile(
-    r"mma_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4})_(?P<words>\w{1,160})_(?P<layout>[NT]{4})", re.ASCII
+    r"mma_(?P<m>[0-9]{1,4})x(?P<n>[0-9]{1,4})x(?P<k>[0-9]{1,4})"
+    r"(?:_(?P<stages>[0-9]{1,2})_[0-9]{1,4}x[0-9]{1,4}x[0-9]{1,4})?_(?P<words>\w{1,160})_(?P<layout>[NT]{4})",
+    re.ASCII,
 )
 _OTHER = re.compile(r"nvjet(?:_(?P<arch>sm[0-9]{2,3}))?_(?P<types>[a-z]{5}|[a-z]{3})_(?P<words>\w{0,200})", re.ASCII)
 _LAYOUT = re.compile(r"(?:\A|_)([NT]{3})\Z", re.ASCII)
@@ -92,7 +94,7 @@ def _other(symbol: Symbol) -> Identity | None:
     if not found:
         return None
     a, b, acc, out = _operands(found["types"])
-    mma = _MMA_FORM.fullmatch(found["words"])
+    mma, words = _MMA_FORM.fullmatch(found["words"]), found["words"].split("_")
     layout = mma["layout"] if mma else None
     if layout is None and (last := _LAYOUT.search(found["words"])):
         layout = last[1]
@@ -106,8 +108,10 @@ def _other(symbol: Symbol) -> Identity | None:
         acc_dtype=acc,
         out_dtype=out,
         tile=(int(mma["m"]), int(mma["n"]), int(mma["k"])) if mma else None,
+        stages=int(mma["stages"]) if mma and mma["stages"] else None,
         layout=layout,
-        split_k=True if "splitK" in found["words"].split("_") else None,
+        split_k=True if "splitK" in words else None,
+        epilogue="+".join(_EPILOGUES[word] for word in words if word in _EPILOGUES) or None,
     )
     rest = None if mma else "the rest of the name is of no known form"
     return told(identity, f"cuBLASLt GEMM{made_for(found['arch'])}", rest)

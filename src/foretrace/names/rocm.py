@@ -75,13 +75,21 @@ def _miopen(symbol: Symbol) -> Identity | None:
     )
 
 
+_CK_KINDS = (
+    ("conv", re.compile(r"conv")),
+    ("gemm", re.compile(r"gemm|flatmm")),
+    ("normalization", re.compile(r"norm")),
+    ("sort", re.compile(r"moesorting")),
+    ("softmax", re.compile(r"topksoftmax")),
+    ("pointwise", re.compile(r"smoothquant")),
+)
+
+
 def _composable(symbol: Symbol) -> Identity | None:
     if not symbol.path.startswith(("ck::", "ck_tile::")):
         return None
     text = symbol.text.lower()
-    op_class = (
-        "conv" if "conv" in text else "gemm" if "gemm" in text else "normalization" if "norm" in text else "other"
-    )
+    op_class = next((kind for kind, pattern in _CK_KINDS if pattern.search(text)), "other")
     noun = {"conv": "convolution", "gemm": "GEMM"}.get(op_class, "kernel")
     words = f"Composable Kernel {noun}: {symbol.base}"
     return Identity(symbol.name, family="ck", library="Composable Kernel", op_class=op_class, in_words=words)

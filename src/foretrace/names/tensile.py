@@ -56,6 +56,7 @@ _TILE = re.compile(r"_MT([0-9]{1,4})x([0-9]{1,4})x([0-9]{1,4})(?:_|\Z)", re.ASCI
 _ARCH = re.compile(r"_(?:ISA|gfx)([0-9]{2,4}[a-f]?)(?:_|\Z)", re.ASCII)
 _MATRIX = re.compile(r"_MI([0-9]{1,2})x([0-9]{1,2})x([0-9]{1,3})x[0-9]", re.ASCII)
 _SPLIT = re.compile(r"_GSU([0-9]{1,3})", re.ASCII)
+_LITE_WORDS = frozenset({"UserArgs", "SAV", "SAB"})  # of hipBLASLt's own branch: arguments, scales
 _SUM = re.compile(rf"Cijk_(?P<types>{_TYPE}(?:{_TYPE})?)(?:_\w{{0,160}}?)?_PostGSU\w{{0,32}}", re.ASCII)
 _START = re.compile(rf"Cijk_(?P<types>{_TYPE})(?:_GB)?(?:_Bias[A-Z0-9]{{1,4}})?", re.ASCII)
 
@@ -77,7 +78,7 @@ def _gemm(symbol: Symbol, found: re.Match[str]) -> Identity:
     operand, out, compute, mixed = _dtypes(found["types"], words)
     arch = f"gfx{isa[1]}" if (isa := _ARCH.search(rest)) else None
     tile, split, mma = _TILE.search(rest), _SPLIT.search(rest), _MATRIX.search(rest)
-    library = "hipBLASLt" if "UserArgs" in words else "rocBLAS"
+    library = "rocBLAS" if _LITE_WORDS.isdisjoint(words) else "hipBLASLt"
     identity = Identity(
         symbol.name,
         family="tensile",

@@ -37,6 +37,7 @@ _NAME = re.compile(
 _START = re.compile(r"(?P<arch>sm[0-9]{2,3})_xmma_(?P<op>gemm|fprop|dgrad|wgrad)_", re.ASCII)
 _TENSOR = re.compile(r"_tensor([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})", re.ASCII)
 _CONVOLUTIONS = {"fprop": "forward", "dgrad": "input-gradient", "wgrad": "weight-gradient"}
+_EPILOGUES = frozenset({"bias", "gelu"})  # a relu may be the name of a slot
 _WEIGHTS = re.compile(r"(?:krsc|kcrs|kctrs|ktrsc)\Z", re.ASCII)
 
 
@@ -63,6 +64,7 @@ def parse(symbol: Symbol) -> Identity | None:
         mma=(int(mma[1]), int(mma[2]), int(mma[3])) if (mma := _TENSOR.search(words)) else None,
         layout=_WEIGHTS.sub("", found["layout"].split("_")[0]) if is_conv else found["layout"],
         split_k="_split_k" in words or "_splitk" in words.lower(),
+        epilogue="+".join(word for word in words.split("_") if word in _EPILOGUES and not is_conv) or None,
     )
     noun = f"{_CONVOLUTIONS[found['op']]} convolution" if is_conv else "GEMM"
     return told(

@@ -1,0 +1,211 @@
+"""Names that inference engines and extension packages bring: what they say lands in its field, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from foretrace.names import decode, gemm_tile_MN
+
+TUPLE_A = "cute::tuple<cute::C<{}>, cute::C<{}>, cute::C<{}> >"
+STRIDES = "cute::tuple<long, cute::C<1>, long>"
+
+
+def mainloop(element_a: str, element_b: str) -> str:
+    """A GEMM of CUTLASS 3 as a C++ template."""
+    return (
+        "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
+        "cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<5, "
+        f"{TUPLE_A.format(2, 1, 1)}, cutlass::gemm::KernelTmaWarpSpecializedCooperative>, "
+        f"{TUPLE_A.format(128, 256, 64)}, {element_a}, {STRIDES}, {element_b}, {STRIDES}, x> > >(x)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        (
+            (
+                "bmm_Bfloat16_E2m1E2m1_Fp32_Ab16_Bb16_t128x64x256u2_s6_et128x64_m256x64x64_c2x1x1_rM_TN_transOut_schPd2x1x2x3"
+                "_biasFp32M_bN_rgTma_clmp_dynB_sm100f"
+            ),
+            {
+                "op_class": "gemm",
+                "arch": "sm100",
+                "in_dtype": "fp4",
+                "acc_dtype": "f32",
+                "out_dtype": "bf16",
+                "tile": (128, 64, 256),
+                "stages": 6,
+                "mma": (256, 64, 64),
+                "cluster": (2, 1, 1),
+                "layout": "TN",
+                "split_k": None,
+                "epilogue": "bias",
+            },
+        ),
+        (
+            "gemm_Bfloat16_E4m3E4m3_Fp32_t128x32x128u2_s7_et128x32_m128x32x32_cga1x1x4_splitK4_TN_transOut_sm100f",
+            {"in_dtype": "fp8", "tile": (128, 32, 128), "cluster": (1, 1, 4), "split_k": True, "layout": "TN"},
+        ),
+        (
+            "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x8x256_s6_et64x8_m64x8x32_cga1x1x1_16dp256b_TN_swiGlu_dynBatch_sm100a",
+            {"in_dtype": None, "out_dtype": "fp8", "epilogue": "gated", "arch": "sm100"},
+        ),
+        ("bmm_E4m3_E4m3E4m3_Fp32_bA16_bB16...", {"op_class": "gemm", "in_dtype": "fp8", "tile": None}),
+        (
+            "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP64VarSeqQ128Kv128PersistentContext",
+            {"op_class": "attention", "arch": "sm100", "in_dtype": "bf16", "out_dtype": "bf16", "tile": None},
+        ),
+        (
+            "FmhaSm100aKernel_QE4m3KvE2m1OE4m3H128PagedKvCausalP32VarSeqQ128Kv128PersistentContext",
+            {"op_class": "attention", "in_dtype": None, "out_dtype": "fp8"},
+        ),
+        (
+            "fmha_v2_flash_attention_e4m3_fp32_64_128_S_q_k_v_192x128_output_bf16_sm120_nl_tiled",
+            {"arch": "sm120", "in_dtype": "fp8", "acc_dtype": "f32", "out_dtype": "bf16", "tile": (64, 128, None)},
+        ),
+        (
+            "fmha_v2_flash_attention_fp16_64_32_S_qkv_128_causal_sm86_kernel_nl",
+            {"arch": "sm86", "in_dtype": "f16", "acc_dtype": None, "out_dtype": None},
+        ),
+        # what runs around FlashAttention 3's main kernel
+        (
+            (
+                "void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<cute::C<16>, cute::C<128> >, 5, "
+                "256, 1, false, false, cutlass::bfloat16_t, float, cutlass::arch::Sm90> >(x)"
+            ),
+            {"op_class": "attention", "family": "flash-attention", "arch": "sm90", "out_dtype": "bf16", "tile": None},
+        ),
+        (
+            (
+                "void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cute::tuple<cute::C<64>, cute::C<128> >, "
+                "cutlass::half_t, float, cutlass::arch::Sm90, true, false> >(x)"
+            ),
+            {"op_class": "attention", "in_dtype": "f16", "out_dtype": None},
+        ),
+        ("void flash::prepare_varlen_num_blocks_kernel<1, true>(int, int)", {"op_class": "other"}),
+        # AITER's assembly kernels say what they are at the start, whatever comes behind
+        ("aiter::fmha_bwd_hd128_bf16_causal_a16_psskddv", {"op_class": "attention"}),
+        ("aiter::pa_bf16_noquant_gqa8_1tg_4w", {"op_class": "attention"}),
+        ("aiter::mla_dec_stage1_bf16_a16w16_subQ16_mqa16", {"op_class": "attention"}),
+        ("aiter::fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_ps_32x256", {"op_class": "gemm"}),
+        ("aiter::flatmm_uk_gfx9_f16f8_128x256x64_1x4x1_16x16x32", {"op_class": "gemm"}),
+        # a norm, a quantization or a GEMM in a name is not the kernel's class
+        ("void deep_gemm::sm90_tf32_hc_prenorm_gemm_impl<24u, 16384u>(x)", {"op_class": "gemm", "in_dtype": None}),
+        ("void deep_gemm::sm90_bf16_gemm_impl<1u>(x)", {"op_class": "gemm", "in_dtype": "bf16"}),
+        ("void deep_gemm::sm100_fp8_fp4_gemm_1d1d_impl<1u>(x)", {"op_class": "gemm", "in_dtype": None}),
+        ("void vllm::gptq_marlin_repack_kernel<256, 4, false>(x)", {"op_class": "copy"}),
+        ("void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, x>(x)", {"op_class": "random"}),
+        ("void transformer_engine::gated_act_kernel<silu>(x)", {"op_class": "pointwise"}),
+        # who moves data, and who only plans it
+        ("void deep_ep::layout::get_dispatch_layout<256, 4, 8>(x)", {"op_class": "other", "library": "DeepEP"}),
+        (
+            "void primus_turbo::deep_ep::intranode::cached_notify_combine<8>(x)",
+            {"op_class": "collective", "library": "DeepEP"},
+        ),
+        (
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)",
+            {"op_class": "collective", "library": "PyTorch", "in_dtype": "bf16"},
+        ),
+        ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", {"op_class": "collective", "library": "RCCL"}),
+        # activations that are template arguments, as demanglers spell them
+        (
+            "void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16, &(float silu<float>(float const&))>(x)",
+            {"fused_ops": ("silu", "mul"), "in_dtype": "bf16"},
+        ),
+        (
+            (
+                "void vllm::act_and_mul_kernel<c10::BFloat16, &(c10::BFloat16 vllm::gelu_tanh_kernel<c10::BFloat16>"
+                "(c10::BFloat16 const&)), true>(x)"
+            ),
+            {"fused_ops": ("gelu_tanh", "mul")},
+        ),
+        # names of their own
+        ("void Marlin<__nv_bfloat16, 1125899906843648l, 256, 1, 8>(x)", {"op_class": "gemm", "library": "Marlin"}),
+        ("void marlin_moe_wna16::Marlin<(long)1125899906909960, (int)128>(x)", {"op_class": "gemm"}),
+        ("void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(x)", {"op_class": "pointwise", "out_dtype": "bf16"}),
+        (
+            "void kgemm_4bit_inference_naive<__half, 128, 16>(x)",
+            {"op_class": "gemm", "in_dtype": None, "out_dtype": "f16"},
+        ),
+        (
+            (
+                "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16, 1, false, true, true, true, "
+                "false, c10::BFloat16, float> >(SSMParamsBase)"
+            ),
+            {"op_class": "scan", "in_dtype": "bf16"},
+        ),
+        (
+            "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(x)",
+            {"op_class": "optimizer", "library": "Apex", "in_dtype": "f32"},
+        ),
+        (
+            "void multi_tensor_apply_kernel<TensorListMetadata<1>, L2NormFunctor<float>, float*>(x)",
+            {"op_class": "reduction"},
+        ),
+        (
+            "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x256x128x1_swiglu",
+            {
+                "op_class": "gemm",
+                "in_dtype": None,
+                "out_dtype": "bf16",
+                "tile": (16, 256, 128),
+                "split_k": False,
+                "epilogue": "gated",
+            },
+        ),
+        ("_p_matmul_ogs_NNT_f32xf16xf16_128x256x64x4", {"in_dtype": "f16", "out_dtype": "f32", "split_k": True}),
+        # CUTLASS 3 as a C++ template
+        (
+            mainloop("cutlass::bfloat16_t", "cutlass::bfloat16_t"),
+            {"arch": "sm90", "in_dtype": "bf16", "tile": (128, 256, 64), "stages": 5, "cluster": (2, 1, 1)},
+        ),
+        (mainloop("float", "float"), {"in_dtype": None, "tile": (128, 256, 64)}),
+        (mainloop("cutlass::float_e4m3_t", "cutlass::bfloat16_t"), {"in_dtype": None, "op_class": "gemm"}),
+        (
+            (
+                "void cutlass::device_kernel<vllm::cutlass_3x_gemm_sm90_fp8<cutlass::float_e4m3_t, "
+                f"cutlass::bfloat16_t, vllm::c3x::ScaledEpilogue, {TUPLE_A.format(64, 128, 128)}, "
+                f"{TUPLE_A.format(2, 1, 1)}, x>::GemmKernel>(x)"
+            ),
+            {
+                "arch": "sm90",
+                "in_dtype": "fp8",
+                "out_dtype": "bf16",
+                "tile": (64, 128, 128),
+                "cluster": (2, 1, 1),
+                "stages": None,
+            },
+        ),
+        # consumer Blackwell's nvjet: stages stand before a warp's tile
+        (
+            "nvjet_sm120_hss_mma_128x80x64_3_32x40x64_tmaAB_alignCD4_bz_NNNN",
+            {"tile": (128, 80, 64), "stages": 3, "layout": "NNNN", "epilogue": None},
+        ),
+        (
+            (
+                "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize2x1x1_bias_bf16_execute_segment_k_"
+                "off_kernel__5x_cublas"
+            ),
+            {"epilogue": "bias", "split_k": False},
+        ),
+    ],
+    ids=lambda value: value[:60] if isinstance(value, str) else "",
+)
+def test_fields(name: str, fields: dict[str, Any]) -> None:
+    """The name's parts are read; what it does not say, or says in two ways, is unknown."""
+    identity = decode(name)
+    assert {field: getattr(identity, field) for field in fields} == fields
+
+
+def test_a_template_says_no_order_of_its_tile() -> None:
+    """A template is launched by whom it pleases, with or without swapped operands: its tile's sides have no names."""
+    assert gemm_tile_MN(decode(mainloop("cutlass::bfloat16_t", "cutlass::bfloat16_t"))) is None
+
+
+@pytest.mark.parametrize("name", ["one_shot_all_reduce_kernel", "void Marlin(int)", "bmm_kernel", "gemm_Fp32", "fmha"])
+def test_too_little(name: str) -> None:
+    """A name of which only the first word fits stays unknown."""
+    assert decode(name).family == "unknown"
