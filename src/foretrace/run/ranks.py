@@ -25,8 +25,13 @@ _NUMBERED = re.compile(r"\brank[\s_:#=-]{0,2}(\d+)\b", re.IGNORECASE)
 
 
 def labels(trace: Trace) -> tuple[str, ...]:
-    """The rank of every process in the trace's table of processes; empty where nothing names one."""
-    return tuple(_label(process, trace.process_labels) for process in trace.tables.process)
+    """The rank of every process in the trace's table of processes; empty where nothing names one.
+
+    Where a single rank is named the file is that rank's, whichever of its processes (host, GPUs) carries the name.
+    """
+    found = tuple(_label(process, trace.process_labels) for process in trace.tables.process)
+    named = set(found) - {""}
+    return (*named,) * len(found) if len(named) == 1 else found
 
 
 def _label(process: int | str, process_labels: Mapping[int | str, str]) -> str:

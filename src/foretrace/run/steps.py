@@ -50,17 +50,34 @@ def usable(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:
     """The marks of processes that do the work, no longer than the profiler ran.
 
     Public traces have marks of another process, forty times as long as the recording; dividing by them would be wrong.
+    So would it by a mark inside another one, as of a profiler inside a profiler: the outer one divides.
     """
     process = trace.columns.process
     works = host.row[(host.kind == Kind.OPERATOR) | (host.kind == Kind.LAUNCH)]
     working = set(ranks.distinct(process[works]))
     longest = recorded_ns(trace)
-    return [
+    working_marks = [
         mark
         for mark in found
         if (not working or int(process[host.row[mark.slice]]) in working)
         and (longest is None or mark.end_ns - mark.start_ns <= longest)
     ]
+    return _outermost(trace, host, working_marks)
+
+
+def _outermost(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:
+    """Those of ``found`` that lie in no other one of their rank, as the file has them; of twins the first."""
+    rows = host.row[[mark.slice for mark in found]]
+    rank = ranks.groups(trace, rows).tolist()
+    ends = (trace.columns.start_ns[rows] + np.maximum(trace.columns.dur_ns[rows], 0)).tolist()
+    until: dict[int, int] = {}
+    kept = []
+    for i in sorted(range(len(found)), key=lambda i: (found[i].start_ns, -ends[i])):
+        end = until.get(rank[i], found[i].start_ns)
+        if found[i].start_ns >= end or ends[i] > end:
+            kept.append(found[i])
+            until[rank[i]] = max(end, ends[i])
+    return kept
 
 
 def recorded_ns(trace: Trace) -> int | None:
@@ -71,20 +88,30 @@ def recorded_ns(trace: Trace) -> int | None:
 
 
 def of_launches(trace: Trace, host: Host, launch: Ints, steps: Sequence[Mark]) -> Ints:
-    """Position in ``steps`` of the step of the same rank in which each launch starts, or −1; [len(launch)]."""
+    """Position in ``steps`` of the step of the same rank in which each launch starts, or −1; [len(launch)].
+
+    A thread with steps of its own launches into those, whatever the steps of other threads overlap.
+    """
     step = np.full(len(launch), -1, dtype=np.int64)
     linked = np.flatnonzero(launch != ROOT)
     if not steps or not len(linked):
         return step
-    launched_at = host.start_ns[launch[linked]]
-    launch_rank = ranks.groups(trace, host.row[launch[linked]])
-    step_rank = ranks.groups(trace, host.row[[mark.slice for mark in steps]])
+    slices = np.array([mark.slice for mark in steps], dtype=np.int64)
     starts = np.array([mark.start_ns for mark in steps], dtype=np.int64)
     ends = np.array([mark.end_ns for mark in steps], dtype=np.int64)
-    for rank in ranks.distinct(step_rank):
-        mine = np.flatnonzero(step_rank == rank)
-        ours = np.flatnonzero(launch_rank == rank)
+    launched_at = host.start_ns[launch[linked]]
+
+    def put(ours: Ints, mine: Ints) -> None:
         at = mine[np.searchsorted(starts[mine], launched_at[ours], side="right") - 1]
         inside = (starts[at] <= launched_at[ours]) & (launched_at[ours] < ends[at])
         step[linked[ours[inside]]] = at[inside]
+
+    launch_rank, step_rank = ranks.groups(trace, host.row[launch[linked]]), ranks.groups(trace, host.row[slices])
+    for rank in ranks.distinct(step_rank):
+        put(np.flatnonzero(launch_rank == rank), np.flatnonzero(step_rank == rank))
+    launch_thread, step_thread = host.thread[launch[linked]], host.thread[slices]
+    for thread in np.unique(step_thread).tolist() if (ends[:-1] > starts[1:]).any() else ():
+        ours = np.flatnonzero(launch_thread == thread)
+        step[linked[ours]] = -1
+        put(ours, np.flatnonzero(step_thread == thread))
     return step

@@ -153,3 +153,14 @@ def test_clock_skew_is_said_in_its_size(trace: Recorder, skew_us: float) -> None
 
 def _counts(run: Run) -> dict[str, int]:
     return {note.kind: note.count for note in run.notes}
+
+
+def test_a_single_rank_is_the_whole_files(trace: Recorder) -> None:
+    """A rank that only the host's process is named after is that of the GPU's rows too: they link."""
+    trace.add(ph="M", name="process_name", ts=0, args={"name": "train rank 3"})
+    trace.op("aten::mm", 0, 50)
+    trace.call(1, 10)
+    trace.kernel(1, 30, 20)
+    run = trace.run()
+    assert run.activity(0).op == "aten::mm"
+    assert {label: len(activities) for label, activities in activities_by_rank(run).items()} == {"rank 3": 1}
