@@ -20,6 +20,7 @@ from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.carriers import of_class
 from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import BOUNDS, costs
+from foretrace.readings.counting import over_host_link
 from foretrace.readings.groups import periods
 from foretrace.readings.host import costly_cpu_op
 from foretrace.readings.lines import a_period, period_count
@@ -140,7 +141,7 @@ def shares(run: Run, activities: Ints, end_ns: int | None = None) -> Shares:
 def _parts(run: Run, activities: Ints, bound: Ints) -> NDArray[np.str_]:
     names = np.array(BOUNDS)[bound].astype("U16")
     names[(run.activities.kind[activities] == Kind.SET) & (names == "unknown")] = "latency"
-    names[(run.activities.kind[activities] == Kind.COPY) & (names == "unknown")] = "host-copy"
+    names[over_host_link(run)[activities] & (names == "unknown")] = "host-copy"
     return names
 
 
@@ -342,9 +343,10 @@ def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advic
     busy = stats.median([float(run.busy_ns(period)) for period in periods(run)]) or 0.0
     if run.activities.in_graph.any():
         return Advice("Give each graph launch more to do: more rows a step, or more of the step in one graph.")
+    graphs = "CUDA graphs (torch.compile(mode='reduce-overhead')) put a step into one launch"
+    fewer = graphs if run.captures_graphs else "torch.compile fuses kernels"
     return Advice(
-        "Launch less from Python: CUDA graphs (torch.compile(mode='reduce-overhead')) put a step into one launch, and "
-        f"more rows a step fill each launch.{_how_counted(run, bare_ns, unseen)}",
+        f"Launch less from Python: {fewer}, and more rows a step fill each launch.{_how_counted(run, bare_ns, unseen)}",
         saves_ns=round(max(window - busy - unseen, 0.0)) or None,
         waiting=True,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foretrace import stats
+from foretrace.names import copy_way
 from foretrace.readings.autotuning import benchmarked
 from foretrace.readings.base import Advice, Answer, Column, Reading
 from foretrace.readings.groups import busy_in_periods_ns
@@ -33,7 +33,6 @@ _WAYS = {
     "PtoP": "between devices",
     "HtoH": "on the host",
 }
-_WAY = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|Memcpy[HD]to[HD])")
 _COLUMNS = (
     Column("name", "copy"),
     Column("op", "op"),
@@ -50,7 +49,7 @@ def answer(run: Run) -> Answer | None:
     """Copies of the steps by way and op: bytes, time, rate against the host link, pinned or pageable; silent without.
 
     Copies of an autotuner are left out. Those inside the device are spoken of only where nothing crosses the link.
-    ``unknown`` where no copy says how many bytes it moved.
+    ``unknown`` where no copy says how many bytes it moved, or one that crosses the link from or to which host memory.
     """
     a = run.activities
     copies = np.flatnonzero((a.kind == Kind.COPY) & ((a.step >= 0) | (not run.steps)) & ~benchmarked(run))
@@ -69,7 +68,8 @@ def answer(run: Run) -> Answer | None:
         moved = sum(row["total_bytes"] or 0 for row in inside) / step_count(run)
         each = sum(row["count"] for row in inside)
         sentence += f" {each:,.0f} copies {a_step(run)} stay on the device ({size(moved)})."
-    verdict = "pageable" if any(row["pageable"] for row in crossing) else "pinned" if crossing else "on-device"
+    memory = {row["pageable"] for row in crossing}
+    verdict = "pageable" if True in memory else "unknown" if None in memory else "pinned" if memory else "on-device"
     if all(row["moved_bytes"] is None for row in rows):
         verdict, sentence = "unknown", f"{sentence} The file does not say how many bytes were moved."
     return Answer("copies", ASK, sentence, verdict, tuple(rows), _COLUMNS, _advice(run, crossing))
@@ -91,16 +91,16 @@ def _row(run: Run, members: Ints) -> dict[str, Any]:
     calls = a.launch[members][(a.launch[members] != ROOT) & ~a.in_graph[members]]
     held = lengths(run, calls)
     moved, median = first.moved_bytes, stats.median(took.tolist()) or 0.0
-    way = _WAY.search(first.name)
-    passes = 2 if way is not None and way[1] == "DtoD" else 1  # the device's memory is read and written
+    way = copy_way(first.name)
+    passes = 2 if way == "DtoD" else 1  # the device's memory is read and written
     per_second = passes * moved / median * 1e9 if moved is not None and median else None
     link = run.device.link_bytes_per_s if run.device is not None else None
     large = moved is not None and moved >= _SMALL_BYTES
-    crosses = way is not None and way[1] in ("HtoD", "DtoH")
+    crosses = way in ("HtoD", "DtoH")
     return {
         "name": first.name,
-        "way": way[1] if way else None,
-        "pageable": "Pageable" in first.name,
+        "way": way,
+        "pageable": _pageable(first.name),
         "op": first.op,
         "count": len(members) / step_count(run),
         "moved_bytes": moved,
@@ -115,6 +115,11 @@ def _row(run: Run, members: Ints) -> dict[str, Any]:
         "of_link": per_second / link if per_second is not None and link and large and crosses else None,
         "event": first.event,
     }
+
+
+def _pageable(name: str) -> bool | None:
+    """Whether a copy's host memory is pageable; ``None`` where its name, as those of ROCm and XPU, says neither."""
+    return True if "Pageable" in name else False if "Pinned" in name else None
 
 
 def _spoken(run: Run, row: dict[str, Any]) -> str:

@@ -8,13 +8,13 @@ the one that is of its class; helpers and memsets get none of it.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from foretrace.names import copy_way
 from foretrace.ops import work
 from foretrace.ops.bytes import tensor_bytes
 from foretrace.readings.carriers import carriers, sharers
@@ -36,8 +36,6 @@ _MOST_WORK = 1 << 60
 """A thousand petaFLOPs or petabytes in one kernel: the shapes cannot be right."""
 MATRIX = frozenset({"gemm", "conv", "attention"})
 """Classes that run on matrix units; everything else meets the vector units' fp32 peak."""
-
-_INSIDE = re.compile(r"Memcpy DtoD|CopyDeviceToDevice")
 
 # the words of kernel names for the element types of the device catalogue
 _PEAK_NAMES = {"fp8": "f8", "fp4": "f4", "int8": "i8"}
@@ -213,8 +211,20 @@ def _peak_dtype(op_class: str, dtype: str | None, identity: Identity) -> str | N
 
 def inside_device(run: Run) -> NDArray[np.bool_]:
     """Copies from the device's memory to itself, [activities]."""
-    codes = [code for code, name in enumerate(run.trace.tables.name) if _INSIDE.match(name)]
-    return np.isin(run.trace.columns.name[run.activities.row], codes)
+    return _copies(run, ("DtoD",))
+
+
+def over_host_link(run: Run) -> NDArray[np.bool_]:
+    """Copies between the host's memory and a device's, [activities]."""
+    return _copies(run, ("HtoD", "DtoH"))
+
+
+def _copies(run: Run, ways: tuple[str, ...]) -> NDArray[np.bool_]:
+    codes = [code for code, name in enumerate(run.trace.tables.name) if copy_way(name) in ways]
+    named: NDArray[np.bool_] = (run.activities.kind == Kind.COPY) & np.isin(
+        run.trace.columns.name[run.activities.row], codes
+    )
+    return named
 
 
 @lru_cache(maxsize=2)

@@ -177,10 +177,13 @@ def _advice(run: Run, parts: dict[str, int], verdict: str) -> Advice | None:
             text = "The host is late between CUDA graph launches: capture more of the step into one graph."
             return Advice(text, waiting=True)
         compiled = any(name.startswith("Torch-Compiled Region") for name in run.trace.tables.name)
-        fuse = "" if compiled else "torch.compile to fuse kernels, "
+        ways = [] if compiled else ["torch.compile to fuse kernels"]
+        if run.captures_graphs:
+            ways.append("CUDA graphs (torch.compile(mode='reduce-overhead')) to launch once")
+        more = "or more work a launch" if ways else "more work a launch"
         text = (
-            f"Launch less often: {fuse}CUDA graphs (torch.compile(mode='reduce-overhead')) to launch once, or more "
-            "work a launch. Time it without the profiler first: profiling slows the host and may be what it waits for."
+            f"Launch less often: {', '.join([*ways, more])}. Time it without the profiler first: profiling slows the "
+            "host and may be what it waits for."
         )
         return Advice(text, waiting=True)
     if verdict == "data-loading":

@@ -189,6 +189,11 @@ class Run:
         return " + ".join(told) or backend(self.trace)
 
     @property
+    def captures_graphs(self) -> bool:
+        """Whether PyTorch captures CUDA graphs on the device: on NVIDIA's and AMD's, not on what categories name."""
+        return backend(self.trace) is None
+
+    @property
     def until_ns(self) -> int | None:
         """When the work after the last step begins, where this run was cut from a longer one (`Step.until_ns`)."""
         return self.steps[-1].until_ns if self.steps else None

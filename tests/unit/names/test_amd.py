@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foretrace.names import decode
+from foretrace.names import copy_way, decode
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,29 @@ def test_tensile_helpers(name: str, in_dtype: str | None, out_dtype: str, split_
     identity = decode(name)
     assert (identity.op_class, identity.helper_of, identity.split_k) == ("gemm-helper", "gemm", split_k)
     assert (identity.in_dtype, identity.out_dtype) == (in_dtype, out_dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD"),
+        ("Memcpy D2D (DEVICE -> DEVICE)", "DtoD"),
+        ("Memcpy AtoH (Array -> Pageable)", "DtoH"),
+        ("Memcpy PtoP (Device -> Device)", "PtoP"),
+        ("CopyDeviceToHost", "DtoH"),
+        ("MEMORY_COPY_HOST_TO_DEVICE", "HtoD"),
+        ("Memcpy Unknown (Unknown -> Unknown)", None),
+        ("Memcpy S2D (SHARED -> DEVICE)", None),
+        ("copy_host_to_device_kernel", None),
+    ],
+)
+def test_the_way_of_a_copy(name: str, way: str | None) -> None:
+    """Where a copy comes from and goes to, as CUDA, ROCm and XPU write it."""
+    assert copy_way(name) == way
+    assert decode(name).op_class == ("unknown" if name.endswith("kernel") else "copy")
+
+
+def test_fills() -> None:
+    """ROCm's memset is a fill."""
+    assert decode("FillBuffer").op_class == "fill"

@@ -181,3 +181,16 @@ def test_steps_that_launched_nothing_have_no_rows() -> None:
 def test_silent_without_gpu_activity() -> None:
     """A trace of the CPU alone raises no such question."""
     assert bound.answer(TraceBuilder().op("aten::mm", 0, 10).run()) is None
+
+
+def test_graphs_are_advised_where_they_can_be_captured() -> None:
+    """The same late launches: CUDA graphs on an NVIDIA GPU, fusing on Intel's, which have none."""
+    for category, advised in (("cuda_runtime", "CUDA graphs"), ("xpu_runtime", "torch.compile fuses kernels")):
+        builder = TraceBuilder()
+        for i in range(10):
+            builder.event(category, "launch", 100 * i, 5, correlation=i + 1)
+            builder.kernel("my_kernel", 100 * i + 10, 5)
+        advice = _answer(builder.run()).advice
+        assert advice is not None
+        assert advice.text.startswith(f"Launch less from Python: {advised}")
+        assert ("reduce-overhead" in advice.text) is (category == "cuda_runtime")

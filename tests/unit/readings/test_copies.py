@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pytest
 from build import TraceBuilder
 from mutate import mutated
 
-from foretrace.readings import copies
+from foretrace.readings import bound, copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,3 +89,38 @@ def test_pageable_copies_dominate_without_steps() -> None:
     assert "92.1 % of GPU busy" in answer.sentence
     assert answer.advice is not None
     assert answer.advice.saves_ns == 2_550_000
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("CopyHostToDevice", "from host to device"),  # roctracer
+        ("MEMORY_COPY_DEVICE_TO_HOST", "from device to host"),  # rocprofiler-sdk
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "from host to device"),  # XPU: host memory that SYCL does not know
+        ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "from device to host"),
+        ("Memcpy HtoD (Host -> Device)", "from host to device"),
+    ],
+)
+def test_every_profilers_names_cross_the_link(name: str, where: str) -> None:
+    """A copy crosses the link whichever profiler named it; which host memory it uses is unknown unless said."""
+    built = TraceBuilder("Some New Device").step(1, 0, 500)
+    run = built.copy(name, 20, 100, launch=(10, 5), bytes=1_000_000).run()
+    answer = copies.answer(run)
+    assert answer is not None
+    assert answer.verdict == "unknown"
+    assert answer.sentence == f"1× a step 1.00 MB {where}, 100 µs each (10.0 GB/s), 100 % of GPU busy."
+    assert answer.evidence[0]["pageable"] is None
+    whole = bound.shares(run, np.arange(1))
+    assert (whole.host_copy_ns, whole.unknown_ns) == (100_000, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["CopyDeviceToDevice", "Memcpy D2D (DEVICE -> DEVICE)", "Memcpy PtoP (Device -> Device)"]
+)
+def test_what_stays_on_devices_is_no_work_of_the_hosts_link(name: str) -> None:
+    """Copies inside a device or between two are not counted as copies over the host's link, also on unknown devices."""
+    run = TraceBuilder("Some New Device").step(1, 0, 500).copy(name, 20, 100, launch=(10, 5), bytes=1_000_000).run()
+    answer = copies.answer(run)
+    assert answer is not None
+    assert answer.sentence.startswith("Nothing crosses the link to the host. ")
+    assert bound.shares(run, np.arange(1)).host_copy_ns == 0
