@@ -148,10 +148,15 @@ def _sentence(run: Run, products: Sequence[Product]) -> tuple[str, str | None]:
     known = [p for p in products if p.m is not None]
     kinds = {p.line.identity.name for p in products}
     amount = f"{plural(len(products), 'matrix product')} in {plural(len(kinds), 'kind')} of kernel"
-    if not known:
-        return f"{amount}; why is unknown: no shapes are recorded for them.", "unknown"
+    if not known:  # without shapes a line may hold many different products
+        launched = round(sum(p.line.count for p in products))
+        some = f"{plural(launched, 'matrix product')} {a_period(run)} in {plural(len(kinds), 'kind')} of kernel"
+        return f"{some}; why is unknown: no shapes are recorded for them.", "unknown"
     if len(products) == 1:
-        return f"One matrix product, one kernel: {_told(known[0])}.", None
+        launched = round(known[0].line.count)
+        several = f"{launched} matrix products of one shape {a_period(run)}"
+        head = several if launched > 1 else "One matrix product"
+        return f"{head}, one kernel: {_told(known[0])}.", None
     if len(kinds) == 1:
         return f"{amount}: {_told(known[0])}. One kernel serves every shape here.", None
     pair = _most_alike(known)

@@ -92,5 +92,14 @@ def kinds(trace: Trace) -> NDArray[np.int8]:
 
 def backend(trace: Trace) -> str | None:
     """The kind of device that the categories name, for files that name no device; ``None`` for CUDA and ROCm."""
-    prefixes = {category.split("_")[0] for category in trace.tables.category}
+    prefixes = _prefixes(trace)
     return next((name for prefix, name in _BACKENDS.items() if prefix in prefixes), None)
+
+
+def captures_graphs(trace: Trace) -> bool:
+    """Whether PyTorch captures CUDA graphs on the device: on NVIDIA's and AMD's, whose categories name no backend."""
+    return _prefixes(trace).isdisjoint({*_BACKENDS, "privateuse1"})
+
+
+def _prefixes(trace: Trace) -> set[str]:
+    return {category.split("_")[0] for category in trace.tables.category}

@@ -15,7 +15,7 @@ import numpy as np
 
 from foretrace.names import decode
 from foretrace.run import invariants, recorded
-from foretrace.run.categories import Kind, backend
+from foretrace.run.categories import Kind, backend, captures_graphs
 from foretrace.run.intervals import union_ns
 from foretrace.run.tree import ROOT
 
@@ -190,8 +190,8 @@ class Run:
 
     @property
     def captures_graphs(self) -> bool:
-        """Whether PyTorch captures CUDA graphs on the device: on NVIDIA's and AMD's, not on what categories name."""
-        return backend(self.trace) is None
+        """Whether PyTorch captures CUDA graphs on this device."""
+        return captures_graphs(self.trace)
 
     @property
     def until_ns(self) -> int | None:

@@ -184,8 +184,13 @@ def test_silent_without_gpu_activity() -> None:
 
 
 def test_graphs_are_advised_where_they_can_be_captured() -> None:
-    """The same late launches: CUDA graphs on an NVIDIA GPU, fusing on Intel's, which have none."""
-    for category, advised in (("cuda_runtime", "CUDA graphs"), ("xpu_runtime", "torch.compile fuses kernels")):
+    """The same late launches: CUDA graphs on an NVIDIA GPU, fusing on devices that have none."""
+    fusing = "torch.compile fuses kernels"
+    for category, advised in (
+        ("cuda_runtime", "CUDA graphs"),
+        ("xpu_runtime", fusing),
+        ("privateuse1_runtime", fusing),
+    ):
         builder = TraceBuilder()
         for i in range(10):
             builder.event(category, "launch", 100 * i, 5, correlation=i + 1)

@@ -167,3 +167,19 @@ def test_unknown_without_shapes() -> None:
 def test_silent_without_products() -> None:
     """No GEMM, no question."""
     assert gemm_choice.answer(TraceBuilder().kernel("my_kernel", 0, 10).run()) is None
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        (None, "20 matrix products a step in 1 kind of kernel; why is unknown"),
+        ([[8, 8], [8, 8]], "20 matrix products of one shape a step, one kernel: "),
+    ],
+)
+def test_products_are_counted_by_their_launches(dims: list[list[int]] | None, said: str) -> None:
+    """Twenty launches of one kernel a step are twenty products, whether or not their shapes are recorded."""
+    built = TraceBuilder().step(0, 0, 900).step(1, 1000, 900)
+    for i in range(40):
+        start = 1000 * (i // 20) + 40 * (i % 20)
+        built.op("aten::mm", start, 20, dims=dims).kernel(GEMM, start + 10, 20, launch=(start + 2, 3))
+    assert _answer(built.run()).sentence.startswith(said)
