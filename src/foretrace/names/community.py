@@ -6,7 +6,7 @@
     deep_gemm::<[arch_]fp8_gemm…>, marlin::Marlin<…>, gptq_marlin…           low-precision GEMMs
     transformer_engine::…, fused_adam…                                       Transformer Engine, Apex
     _<op>_(forward|backward)_kernel                                          Liger Kernel's ops
-    _gemm_a<bits>w<bits>[_words]_kernel_…_BLOCK_SIZE_M_<M>_…                 AITER's Triton GEMMs
+    _[batched_]gemm_a<bits>w<bits>[_words]_kernel_…_BLOCK_SIZE_M_<M>_…                 AITER's Triton GEMMs
     [<label>_]kernel_cutlass_<function>_<arguments>…                         CuTe DSL (QuACK, FlashAttention 4)
     aten::<op>[.overload]-dtype_<type>-extraKey_<n>                          Meta's MTIA
 """
@@ -97,7 +97,8 @@ _LIGER = re.compile(
     re.ASCII,
 )
 _AITER = re.compile(
-    r"_gemm_a(?P<a>fp4|[0-9]{1,2})w(?P<w>fp4|[0-9]{1,2})(?P<words>\w{0,48}?)_kernel_(?P<knobs>[A-Z]\w*)", re.ASCII
+    r"_(?:batched_)?gemm_a(?P<a>fp4|[0-9]{1,2})w(?P<w>fp4|[0-9]{1,2})(?P<words>\w{0,96}?)_kernel_(?P<knobs>[A-Z]\w*)",
+    re.ASCII,
 )
 _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASCII)
 _CUTE = re.compile(r"(?:\w{1,200}?_)?kernel_cutlass_(?P<what>\w+)", re.ASCII)

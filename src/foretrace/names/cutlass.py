@@ -13,7 +13,11 @@
     cutlass3x_<arch>_<unit>_[<acc><M>x<N>x<K>[tf32]](gemm|fprop|…)[_words]_<A>_<B>_<acc>_<C>_<D>
         _<M>x<N>x<K>[_<C1>x<C2>x<C3>]_<stages>_<layout>_align<elements>[_schedule and epilogue words…]
 
-    <A> may carry a block scale: 64x128f32xe4m3, ue8m0xe2m1. Stages 0 means chosen by the library.
+    <A> may carry a block scale: 64x128f32xe4m3, ue8m0xe2m1. Stages 0 means chosen by the library. ``bias_f32_relu``
+    ends every fp32 GEMM of cuBLAS on Blackwell, also that of a plain ``a @ b``: slots again, which say nothing.
+
+    cutlass3x_<arch>_<unit>_<acc><M>x<N>x<K>[tf32](implicit_gemm_|_conv3d_)(fprop|…)[_words]_<A>_<B>_<acc>_<C>_<D>
+        [_<type>][_t3xr3xs3]_<M>x<N>x<K>_(dyn_cga|<cluster>)_<layouts>…
 
 As C++ templates, tile and types are arguments of the main loop::
 
@@ -59,6 +63,18 @@ _V3 = re.compile(
     (?P<words>(?:_[A-Za-z0-9]{1,32}){0,16})""",
     re.ASCII | re.VERBOSE,
 )
+_PLAIN = r"bf16|f16|tf32|f32|f8|e4m3|e5m2|s8|i8|void"
+_V3_CONV = re.compile(
+    rf"""cutlass3x _(?P<arch>sm[0-9]{{2,3}})[a-z]? _(?P<unit>[a-z]{{1,24}})
+    _[a-z]{{1,2}}? (?P<mma>[0-9]{{1,4}}x[0-9]{{1,4}}x[0-9]{{1,4}}) (?P<tf32>tf32)? (?:implicit_gemm|_conv[23]d)
+    _(?P<op>fprop|dgrad|wgrad) (?:_[a-z0-9]{{1,16}}){{0,6}}?
+    _(?P<a>{_PLAIN})_(?P<b>{_PLAIN})_(?P<acc>{_PLAIN})_(?P<c>{_PLAIN})_(?P<d>{_PLAIN}) (?:_(?:{_PLAIN}))?
+    (?:_t[0-9]x?r[0-9]x?s[0-9])? _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}})x(?P<k>[0-9]{{1,4}})
+    _(?:dyn_cga|(?P<cluster>[0-9]{{1,2}}x[0-9]{{1,2}}x[0-9]{{1,2}})) (?:_(?P<stages>[0-9]{{1,2}}))?
+    _(?P<layout>nhwc|ndhwc)(?:_n[dhwc]{{2,4}}){{0,2}} (?:_align(?P<align>[0-9]{{1,3}}))?
+    (?P<words>(?:_[A-Za-z0-9]{{1,32}}){{0,16}})""",
+    re.ASCII | re.VERBOSE,
+)
 _TEMPLATE = re.compile(r"cutlass::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)
 _IS_CONV = re.compile(r"cutlass::conv::|fprop|dgrad|wgrad", re.ASCII)
 _ARCH = re.compile(r"cutlass::arch::Sm([0-9]{2,3})", re.ASCII)
@@ -73,7 +89,7 @@ _MAINLOOP = re.compile(
 _VLLM = re.compile(
     rf"vllm::cutlass_3x_gemm_sm[0-9]{{2,3}}_\w{{1,24}}<{_ELEMENT}, ?{_ELEMENT}, ?[\w:]{{1,64}}, ?{_TUPLE}, ?{_TUPLE}"
 )
-_ACTIVATIONS = ("bias", "relu", "gelu", "silu", "sigmoid", "tanh", "hswish")
+_ACTIVATIONS = ("gelu", "silu", "sigmoid", "tanh", "hswish")  # bias and relu are names of slots
 _SCHEDULES = {
     "pingpong": "consumer warpgroups take turns, each on its own tile (pingpong)",
     "cooperative": "consumer warpgroups share one tile (cooperative)",
@@ -88,7 +104,7 @@ def parse(symbol: Symbol) -> Identity | None:
     """Decode a CUTLASS name, or ``None``."""
     if "cutlass" not in symbol.text:
         return None
-    if found := _V3.search(symbol.text):
+    if found := _V3.search(symbol.text) or _V3_CONV.search(symbol.text):
         return _version_3(symbol.name, found)
     if found := _V2.search(symbol.text):
         return _version_2(symbol, found)
@@ -142,7 +158,7 @@ def _version_3(name: str, found: re.Match[str]) -> Identity:
         acc_dtype=from_token(found["acc"]),
         out_dtype=stored(from_token(found["d"])),
         tile=(int(found["m"]), int(found["n"]), int(found["k"])),
-        stages=int(found["stages"]) or None,
+        stages=int(found["stages"] or 0) or None,
         mma=_numbers(found["mma"]),
         cluster=_numbers(found["cluster"]),
         layout=found["layout"],
@@ -157,6 +173,7 @@ def _version_3(name: str, found: re.Match[str]) -> Identity:
         _unit(found["unit"], in_dtype),
         "operands carry block scales" if "x" in found["a"] else None,
         "no C operand" if found["c"] == "void" else None,
+        "bias and relu name epilogue slots, usually the identity" if {"bias", "relu"} & set(words) else None,
         *particulars,
     )
 

@@ -76,7 +76,7 @@ def _miopen(symbol: Symbol) -> Identity | None:
 
 
 _CK_KINDS = (
-    ("conv", re.compile(r"conv")),
+    ("conv", re.compile(r"conv|bwd_(?:weight|data)")),
     ("gemm", re.compile(r"gemm|flatmm")),
     ("normalization", re.compile(r"norm")),
     ("sort", re.compile(r"moesorting")),

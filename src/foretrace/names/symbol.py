@@ -18,6 +18,7 @@ _LITERAL_CAST = re.compile(
 _LAMBDA = re.compile(r"\[lambda\(([^()\[\]{}]{0,160})\) \(instance ([0-9]{1,3})\)\]", re.ASCII)
 # a length before its identifier; not a number in a literal (Li4E), a back-reference (S1_) or a parameter (T1_)
 _MANGLED_WORD = re.compile(r"(?<![0-9ST])(?<!L[a-z])[1-9][0-9]{0,2}", re.ASCII)
+_LENGTH = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)  # right behind an identifier, which may end in any of those
 _MARK = re.compile(r"[<>(){},\[\] ]", re.ASCII)
 _OPEN, _CLOSE = frozenset("<({["), frozenset(">)}]")
 
@@ -85,7 +86,7 @@ def _mangled_words(name: str) -> str:
     inner: list[str] = []
     at = 3 if name.startswith("_ZN") else 2
     nested = True
-    while found := _MANGLED_WORD.search(name, at):
+    while found := _LENGTH.match(name, at) or _MANGLED_WORD.search(name, at):
         end = found.end() + int(found[0])
         nested = nested and found.start() == at
         word = name[found.end() : end]

@@ -5,7 +5,7 @@
     [Custom_]Cijk_<A>_<B>[_<types of A and B>]_<types>[_words…][_MT<M>x<N>x<K>_[MI<M>x<N>x<B>[x1]…]_…]
 
     A  Ailk not transposed, Alik transposed;  B  Bljk not, Bjlk transposed
-    types  operand, output, compute (BBS, HHS), or one for all (S, D); older names put the words behind it (SB, HBH)
+    types  operand, output, compute (BBS, HHS, B_BS), or one for all (S, D); older names put words behind it (SB, HBH)
            S f32, D f64, H f16, B bf16, C c64, Z c128, I8 int8, I int32, X tf32, F8 B8 fp8, N after it: fnuz;
            F8B8, B8F8: A and B are of the two kinds of fp8. Words: B uses beta, H accumulates in high precision,
            MX: f32 operands multiplied as tf32
@@ -50,6 +50,7 @@ _TYPES = {
 _TYPE = rf"(?:{'|'.join(_TYPES)})(?:(?<=8)N)?"
 _THREE = re.compile(rf"({_TYPE})({_TYPE})({_TYPE})", re.ASCII)
 _TWO = re.compile(rf"({_TYPE})({_TYPE})", re.ASCII)
+_WRITTEN = re.compile(rf"({_TYPE})([SD])", re.ASCII)  # output and compute; no flags end so
 _ONE = re.compile(rf"({_TYPE})((?:BH?)?)", re.ASCII)
 _GEMM = re.compile(r"(?:Custom_)?Cijk_A(?P<a>ilk|lik)_B(?P<b>ljk|jlk)_(?P<types>[A-Z0-9]{1,10})(?P<rest>\w*)", re.ASCII)
 _TILE = re.compile(r"_MT([0-9]{1,4})x([0-9]{1,4})x([0-9]{1,4})(?:_|\Z)", re.ASCII)
@@ -104,7 +105,9 @@ def _dtypes(types: str, words: list[str]) -> tuple[str | None, str | None, str |
         a, b = map(_dtype, two.groups())
         operand, out, compute = map(_dtype, multiplied.groups())
         return (a if a == b else None), out, compute, f"A {a}, B {b}, multiplied as {operand}"
-    if one := _ONE.fullmatch(types):
+    if (one := _ONE.fullmatch(types)) and not one[2] and words and (written := _WRITTEN.fullmatch(words[0])):
+        return _dtype(one[1]), _dtype(written[1]), _dtype(written[2]), None
+    if one:
         return *_one_dtype(_dtype(one[1]), one[2], words[:1]), None
     if three := _THREE.fullmatch(types):
         operand, out, compute = map(_dtype, three.groups())

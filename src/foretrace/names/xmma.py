@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TYPE = r"bf16|f16|tf32|f32|f64|e4m3|e5m2|i8|u8|i32|cf32|cf64"
 _NAME = re.compile(
     rf"""(?P<arch>sm[0-9]{{2,3}})_xmma_(?P<op>gemm|fprop|dgrad|wgrad) (?:_implicit_gemm)?
-    (?:_(?:indexed|interior|strided)(?:_[a-z]{{1,16}})?)?
+    (?:_(?:indexed|interior|interleaved|strided)(?:_[a-z]{{1,16}}){{0,3}})?
     _(?P<a>{_TYPE})(?P<d>{_TYPE})_(?P<b>{_TYPE})(?P<acc>{_TYPE})_(?:{_TYPE})
     _(?P<layout>[a-z]{{2,16}}_[a-z]{{1,8}})
     _tilesize(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}})x(?P<k>[0-9]{{1,4}}) (?:_stage(?P<stages>[0-9]{{1,2}}))?

@@ -22,6 +22,9 @@ from foretrace.names import copy_way, decode
         # one letter, then flags: B uses beta, H accumulates in high precision
         ("BBH", ("bf16", "f32", "bf16")),
         ("S_B", ("f32", "f32", "f32")),
+        # output and compute as a word of their own
+        ("B_BS_BH", ("bf16", "f32", "bf16")),
+        ("H_SS_BH", ("f16", "f32", "f32")),
         ("H_BH", ("f16", "f32", "f16")),
         ("S_MX_B", ("tf32", "f32", "f32")),
         ("I8II_BH", ("int8", "int32", "int32")),
@@ -90,3 +93,23 @@ def test_the_way_of_a_copy(name: str, way: str | None) -> None:
 def test_fills() -> None:
     """ROCm's memset is a fill."""
     assert decode("FillBuffer").op_class == "fill"
+
+
+def test_a_convolution_that_is_called_a_gemm() -> None:
+    """Composable Kernel's convolutions are built of GEMMs: the function's own name decides, wherever it lies."""
+    name = (
+        "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3INS_28GridwiseGemm_xdl_"
+        "cshuffle_v3INS_13tensor_layout4gemm8RowMajorENS6_11ColumnMajorE"
+    )
+    identity = decode(name)
+    assert (identity.family, identity.op_class) == ("ck", "conv")
+    assert identity.in_words.endswith(": kernel_grouped_conv_fwd_xdl_cshuffle_v3")
+
+
+def test_aiters_batched_gemm() -> None:
+    """The batched form of AITER's Triton GEMM has its tile in the same words."""
+    name = (
+        "_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant_kernel_HAS_BIAS_0_BLOCK_SIZE_M_16_"
+        "BLOCK_SIZE_N_64_BLOCK_SIZE_K_128_GROUP_SIZE_M_1_EVEN_K_1_cache_modifier_CG_GRID_MN_4"
+    )
+    assert (decode(name).op_class, decode(name).tile) == ("gemm", (16, 64, 128))

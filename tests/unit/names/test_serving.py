@@ -179,6 +179,51 @@ def mainloop(element_a: str, element_b: str) -> str:
                 "stages": None,
             },
         ),
+        # what cuBLASLt fuses, as its flags spell it
+        ("nvjet_tst_128x64_64x6_1x1_h_bz_gelubias_TNT", {"epilogue": "bias+gelu", "tile": (128, 64, 64)}),
+        ("nvjet_sm100_qqtst_128x256_128x6_2x1_2cta_v_badd_reluauxbias_TNT", {"epilogue": "add+bias+relu"}),
+        ("nvjet_tst_128x64_64x6_1x1_h_bz_geluaux_NTT", {"epilogue": "gelu"}),
+        ("nvjet_sss_tf32_128x128_32x6_2x1_v_bz_coopA_NNT", {"in_dtype": "tf32", "acc_dtype": "f32", "stages": 6}),
+        (
+            "nvjet_sm100_bii_128x256_128x6_2x1_2cta_v_bz_TNT",
+            {"in_dtype": "int8", "acc_dtype": "int32", "out_dtype": "int32"},
+        ),
+        # slots of cuBLAS's fp32 GEMMs on Blackwell, and its convolutions
+        (
+            "cutlass3x_sm100_tensorop_s256x256x8tf32gemm_f32_f32_f32_f32_f32_256x256x32_0_tnn_align4_2sm_bias_f32_relu",
+            {"op_class": "gemm", "in_dtype": "tf32", "epilogue": None},
+        ),
+        (
+            (
+                "cutlass3x_sm100_tensorop_s256x128x16implicit_gemm_fprop_bf16_bf16_f32_void_bf16_f32_256x128x64_dyn_cga_"
+                "ndhwc_ndhwc_ndhwc_align8_2sm_relu_valpha"
+            ),
+            {
+                "op_class": "conv",
+                "arch": "sm100",
+                "in_dtype": "bf16",
+                "acc_dtype": "f32",
+                "out_dtype": "bf16",
+                "tile": (256, 128, 64),
+                "mma": (256, 128, 16),
+                "layout": "ndhwc",
+                "align": 8,
+            },
+        ),
+        (
+            (
+                "cutlass3x_sm100_tensorop_s32x256x16_conv3d_fprop_weight_stationary_nq_2d_tiled_bf16_bf16_f32_void_bf16_"
+                "void_t3xr3xs3_32x256x64_dyn_cga_ndhwc_ndhwc_ndhwc_1sm"
+            ),
+            {"op_class": "conv", "tile": (32, 256, 64), "in_dtype": "bf16", "out_dtype": "bf16", "align": None},
+        ),
+        (
+            (
+                "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x32x16_stage1_"
+                "warpsize4x1x1_g1_tensor16x8x8_aligna4_alignc8_execute_kernel_cudnn"
+            ),
+            {"op_class": "conv", "in_dtype": "tf32", "tile": (128, 32, 16), "stages": 1},
+        ),
         # consumer Blackwell's nvjet: stages stand before a warp's tile
         (
             "nvjet_sm120_hss_mma_128x80x64_3_32x40x64_tmaAB_alignCD4_bz_NNNN",
@@ -209,3 +254,19 @@ def test_a_template_says_no_order_of_its_tile() -> None:
 def test_too_little(name: str) -> None:
     """A name of which only the first word fits stays unknown."""
     assert decode(name).family == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("Avec32UE8M0", "A carries a UE8M0 scale every 32 elements"),
+        ("Dvec16UE4M3", "D carries a UE4M3 scale every 16 elements"),
+        ("Avec128", "A carries a scale every 128 elements"),
+        ("Bblk128", "B carries a scale for each block of 128×128"),
+        ("gelubias", "adds the bias, then applies gelu before it stores"),
+        ("auxq", "also says auxq, which is not publicly documented"),
+    ],
+)
+def test_what_a_flag_of_nvjet_says(flag: str, said: str) -> None:
+    """Scales with a type or without, along K or of a block; what nobody documents is quoted."""
+    assert said in decode(f"nvjet_sm100_qqtst_128x128_128x4_1x1_h_bz_{flag}_TNT").in_words

@@ -37,6 +37,8 @@ from foretrace.names.symbol import read_symbol
             "f",
             ("g(a::B &)::{lambda()#3}::operator()() const::{lambda(float)#1}",),
         ),
+        # an identifier that ends in a digit, before the next one's length, in a name too long for the demangler
+        ("_ZN2ck12_GLOBAL__N_13runI1x", "ck::run", ("x",)),
         # AMD's kernel descriptors
         ("plain_kernel.kd", "plain_kernel", ()),
         ("aiter::plain_kernel [clone .kd]", "aiter::plain_kernel", ()),

@@ -59,12 +59,16 @@ def test_unknown_has_no_field() -> None:
     assert decode("my_kernel_128x256").short == "my_kernel_128x256"
 
 
+WHOLE_NAMES = {"splitKreduce_kernel", "epilogue::impl::globalKernel", "scal_kernel", "scal_64addr_kernel"}
+"""Names that the grammars spell out: Hypothesis draws text from the source too."""
+
+
 @given(st.text(max_size=200))
 def test_any_text(name: str) -> None:
     """Random text never raises and keeps its name; it is unknown."""
     identity = decode(name)
     assert identity.name == name
-    assert identity.family == "unknown"
+    assert identity.family == "unknown" or name in WHOLE_NAMES
 
 
 SEEDS = [
