@@ -25,7 +25,7 @@ from foretrace.readings.groups import periods
 from foretrace.readings.host import costly_cpu_op
 from foretrace.readings.lines import a_period, period_count
 from foretrace.readings.roofline import too_fast
-from foretrace.run import Kind, Run
+from foretrace.run import ROOT, Kind, Run
 from foretrace.units import duration, percent
 
 if TYPE_CHECKING:
@@ -234,9 +234,7 @@ def _why(run: Run, whole: Shares, verdict: str) -> str:
     if verdict == "overhead-bound" and compiling(run).dominates:
         return f"{busy} ({idle}) and waits for the compiler, not for the size of the batch"
     if verdict == "overhead-bound" and whole.idle_ns >= max(whole.latency_ns, whole.host_copy_ns):
-        blocker = cpu_work(run)
-        doing = f", which spends {percent(blocker[1], blocker[2])} of the steps in {blocker[0]}" if blocker else ""
-        return f"{busy} and waits for the host in between ({idle}){doing}"
+        return f"{busy} and waits {_for_what(run, idle)}"
     if verdict == "overhead-bound":
         copies = whole.host_copy_ns > whole.latency_ns
         what = "copies over the host's link" if copies else "latency-bound kernels (too small to fill the device)"
@@ -250,6 +248,18 @@ def _why(run: Run, whole: Shares, verdict: str) -> str:
     word = verdict.removesuffix("-bound")
     part = whole.compute_ns if word == "compute" else whole.memory_ns
     return f"{busy} ({idle}), and {word}-bound kernels are {percent(part, whole.window_ns)} of the time"
+
+
+def _for_what(run: Run, idle: str) -> str:
+    if not _launches_known(run):
+        return f"in between ({idle}); for what is unknown, as no launch is in the file"
+    blocker = cpu_work(run)
+    doing = f", which spends {percent(blocker[1], blocker[2])} of the steps in {blocker[0]}" if blocker else ""
+    return f"for the host in between ({idle}){doing}"
+
+
+def _launches_known(run: Run) -> bool:
+    return bool((run.activities.launch != ROOT).any())
 
 
 def cpu_work(run: Run) -> tuple[str, int, int] | None:
@@ -334,7 +344,7 @@ def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advic
         )
     if verdict != "overhead-bound" or compiling(run).dominates or whole.idle_ns < whole.latency_ns:
         return None
-    if bare_ns is None and not _waits_even_bare(run, whole):
+    if bare_ns is None and not (_launches_known(run) and _waits_even_bare(run, whole)):
         return None
     if cpu_work(run) is not None:
         return None

@@ -16,13 +16,13 @@ from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import MATRIX, costs
 from foretrace.readings.groups import groups, periods
 from foretrace.readings.lines import a_period, period_count
+from foretrace.run import ROOT, Run
 from foretrace.units import duration, flop_rate, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from foretrace.readings.groups import Group
-    from foretrace.run import Run
 
 ASK = "What should I do first?"
 
@@ -67,15 +67,14 @@ def answer(run: Run) -> Answer | None:
     worth = [f for f in _fitting(run) if f.advice.saves_ns is None or f.saves_ns >= least]
     worth.sort(key=lambda f: -f.saves_ns)
     rows = tuple(_row(run, rank, f, busy) for rank, f in enumerate(worth[:MOST], 1))
-    verdict = None if rows else "nothing" if len(run.gpus) <= 1 and busy else "unknown"
+    verdict = None if rows else "unknown" if _unknown(run, busy) else "nothing"
     return Answer("first", ASK, f"{_sentence(run, worth, busy)}{_mfu(run)}", verdict, rows, _COLUMNS)
 
 
 def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
-    if not worth and len(run.gpus) > 1:
-        return f"What to do first is unknown: the {len(run.gpus)} GPUs of this file may wait for one another."
-    if not worth and not busy:
-        return f"What to do first is unknown: {NO_TIME}."
+    why = _unknown(run, busy)
+    if not worth and why:
+        return f"What to do first is unknown: {why}."
     if not worth:
         return f"Nothing to do first: nothing found here would save {percent(WORTH, 1)} of the GPU's time."
     first = worth[0]
@@ -85,6 +84,15 @@ def _sentence(run: Run, worth: Sequence[_Found], busy: float) -> str:
     of_it = f", {percent(share, 1)} of {whole}" if share is not None else ""
     about_it = about(waiting=first.advice.waiting)
     return f"{first.advice.text} Saves {about_it} {duration(first.saves_ns)} {a_period(run)}{of_it}."
+
+
+def _unknown(run: Run, busy: float) -> str | None:
+    """Why it cannot be said that there is nothing to do."""
+    if len(run.gpus) > 1:
+        return f"the {len(run.gpus)} GPUs of this file may wait for one another"
+    if not busy:
+        return NO_TIME
+    return None if (run.activities.launch != ROOT).any() else "no launch is in the file"
 
 
 def about(*, waiting: bool) -> str:

@@ -7,7 +7,7 @@ import pytest
 from build import TraceBuilder
 from mutate import mutated
 
-from foretrace.readings import bound
+from foretrace.readings import ask, bound
 from foretrace.run.environment import Environment, Unprofiled
 
 if TYPE_CHECKING:
@@ -199,3 +199,19 @@ def test_graphs_are_advised_where_they_can_be_captured() -> None:
         assert advice is not None
         assert advice.text.startswith(f"Launch less from Python: {advised}")
         assert ("reduce-overhead" in advice.text) is (category == "cuda_runtime")
+
+
+def test_without_launches_nobody_knows_what_the_gpu_waits_for() -> None:
+    """Kernels alone: busy and idle are told, no cause of the idle time and nothing to do about it."""
+    builder = TraceBuilder()
+    for i in range(10):
+        builder.kernel("my_kernel", 100 * i, 5)
+    run = builder.run()
+    answer = _answer(run)
+    assert answer.advice is None
+    assert answer.sentence.startswith(
+        "Overhead-bound while profiled: the GPU works 50.0 µs of 905 µs in this trace and waits in between (idle "
+        "94.5 %); for what is unknown, as no launch is in the file."
+    )
+    (todo,) = ask(run, ["first"])
+    assert (todo.sentence, todo.verdict) == ("What to do first is unknown: no launch is in the file.", "unknown")

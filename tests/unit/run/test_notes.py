@@ -231,3 +231,12 @@ def test_kernels_after_a_bare_graph_launch_are_a_labelled_guess(trace: Recorder)
 
 def _texts(run: Run) -> dict[str, str]:
     return {note.kind: note.text for note in run.notes}
+
+
+@pytest.mark.parametrize("key", ["Input Dims", "Input dims"])
+def test_shapes_in_either_spelling(trace: Recorder, key: str) -> None:
+    """PyTorch 1.8 wrote `Input dims` for what is `Input Dims` since: the shapes are those of the op."""
+    trace.op("aten::mm", 0, 10, **{key: [[64, 32], [32, 16]], "Input type": ["float", "float"]})
+    trace.call(1, 2)
+    trace.kernel(1, 20, 5)
+    assert trace.run().activity(0).shapes == [[64, 32], [32, 16]]
