@@ -248,3 +248,13 @@ def test_what_follows_the_trace_does_not_open_it(tmp_path: Path, end: bytes, met
     assert repairs(trace) == {"trailing": 1}
     assert names(trace) == ["aten::mm"]
     assert metadata.items() <= trace.metadata.items()
+
+
+def test_values_of_other_types_are_counted_by_their_events(tmp_path: Path) -> None:
+    """One event with three numbers as text and one with a wrong value are an event each, and said to be events."""
+    texts = event(ts=b'"1"', dur=b'"2"', args=b'{"External id":"3"}')
+    trace = read(tmp_path, HEAD + texts + b"," + event(args=b'{"External id":[3]}') + b"]}")
+    assert [note.text for note in trace.notes] == [
+        "1 event with a value of another type than expected, unknown",
+        "1 event with numbers written as text, read as numbers",
+    ]
