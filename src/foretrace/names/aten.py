@@ -129,7 +129,7 @@ def _foreach(symbol: Symbol) -> Identity:
         noun = f"fused optimizer {(fused[1] or fused[2]).lower()}"
         return _identity(symbol, "optimizer", noun, "one launch updates many tensors", in_dtype=dtype)
     op = _foreach_op(text)
-    op_class = {"copy": "copy", "norm": "reduction"}.get(op, "optimizer")
+    op_class = {"copy": "copy", "norm": "reduction", "zero": "fill"}.get(op, "optimizer")
     many = "one launch works on many tensors, as optimizers and gradient clipping do"
     return _identity(symbol, op_class, f"foreach {op}", many, in_dtype=dtype)
 
@@ -139,6 +139,8 @@ def _foreach_op(text: str) -> str:
         return "norm"
     if "LerpFunctor" in text:
         return "lerp"
+    if "ZeroFunctor" in text:
+        return "zero"
     names = [_BY_STL.get(stl, stl) or own for stl, own in _FOREACH_OP.findall(text)]
     op = next((plain_op(name) for name in names if not name.endswith(("Functor", "Metadata"))), "operation")
     return f"addc{op}" if "PointwiseOp" in text else op

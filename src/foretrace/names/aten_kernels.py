@@ -65,6 +65,7 @@ KINDS = (
     _kind(r"reduce|norm_kernel|lpnorm|cdist|renorm|segment_", "reduction", "reduction", "in"),
     _kind(r"amp_|unscale|update_scale", "pointwise", "gradient scaling"),
     _kind(r"upsample|grid_sampler|pad\dd|reflection|replication|interpolate", "pointwise", "resampling", "in"),
+    _kind(r"prepare_grouped", "other", "operands of a grouped GEMM"),
     _kind(r"int4|int8_?mm|scaled_mm|grouped_mm|gemm|weight_to|sparse_mm", "gemm", "GEMM"),
     _kind(r"fft|dft", "fft", "Fourier transform"),
     _kind(r"pointwise|elementwise|compare|where|clamp|gelu|relu|sigmoid|tanh|swish", "pointwise", "elementwise"),

@@ -40,7 +40,7 @@ _NAMESPACES = {
     "moe::dev": "TensorRT-LLM",
     "aiter": "AITER",
     "apex": "Apex",
-    "quickreduce": "vLLM",
+    "fbgemm_gpu": "FBGEMM",
 }
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("attention", re.compile(r"\A(?:fmha|mla|pa)_|\Afmha", re.IGNORECASE)),

@@ -182,6 +182,16 @@ def _template(symbol: Symbol) -> Identity | None:
     """A kernel instantiated by hand, or a name cut short: class and architecture, which are spelled out."""
     if not _TEMPLATE.match(symbol.path) and "cutlass::gemm::" not in symbol.text:
         return None
+    if "reduction::kernel::ReduceSplitK" in symbol.text:
+        helper = Identity(
+            symbol.name,
+            family="cutlass",
+            library="CUTLASS",
+            op_class="gemm-helper",
+            split_k=True,
+            helper_of="gemm",
+        )
+        return told(helper, "CUTLASS split-K reduction", "its time belongs to the GEMM before it")
     is_conv, is_gemm = bool(_IS_CONV.search(symbol.text)), "gemm" in symbol.text.lower()
     op_class = "conv" if is_conv else "gemm" if is_gemm else "other"
     arch = _template_arch(symbol.text)

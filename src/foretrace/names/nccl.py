@@ -31,7 +31,7 @@ _PROTOCOLS = {"LL": "LL (low latency)", "LL128": "LL128", "SIMPLE": "simple"}
 _REDUCING = ("allreduce", "reducescatter", "reduce")
 _OPS = frozenset({"sum", "prod", "max", "min", "minmax", "avg", "premulsum", "sumpostdiv"})
 _PEER = re.compile(
-    r"""(?:vllm|sglang|trtllm\w*|flashinfer(?:::\w+)*|tensorrt_llm(?:::\w+)*|c10d(?:::\w+)*|aiter)::
+    r"""(?:vllm|quickreduce|sglang|trtllm\w*|flashinfer(?:::\w+)*|tensorrt_llm(?:::\w+)*|c10d(?:::\w+)*|aiter)::
     \w*(?:cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)\w*""",
     re.ASCII | re.VERBOSE | re.IGNORECASE,
 )
@@ -39,8 +39,15 @@ _PEER = re.compile(
 _SYMMETRIC = re.compile(
     r"(?:multimem_(?:one_shot_)?|(?:one|two)_shot_)(?:all_reduce|all_gather|reduce_scatter)\w*_kernel\w*", re.ASCII
 )
+# others' of the same kind; what says no transport may as well reduce inside one GPU
+_TRANSPORT = re.compile(
+    r"(?=\w*(?:one_?shot|two_?shot|cross_device|multimem|lamport))\w*(?:all_?reduce|all_?gather|reduce_?scatter)\w*",
+    re.ASCII | re.IGNORECASE,
+)
+_MORI = re.compile(r"mori::(?:\w+::)*Ep(?:Dispatch|Combine)\w*", re.ASCII)
 _LIBRARIES = {
     "vllm": "vLLM",
+    "quickreduce": "vLLM",
     "sglang": "SGLang",
     "flashinfer": "FlashInfer",
     "tensorrt_llm": "TensorRT-LLM",
@@ -56,9 +63,12 @@ def parse(symbol: Symbol) -> Identity | None:
         return _nccl(symbol, found["what"], found["words"].split("_")[1:])
     dtype = from_cpp(symbol.args[0]) if symbol.args else None
     library = _peer_library(symbol, dtype)
-    if library is None:
+    if library is None and not (dtype and _TRANSPORT.fullmatch(symbol.path)):
         return None
-    words = joined(f"{library} collective {symbol.base}: moves data between GPUs", dtype and dtype_words(dtype))
+    words = joined(
+        f"{f'{library} ' if library else ''}collective {symbol.base}: moves data between GPUs",
+        dtype and dtype_words(dtype),
+    )
     return Identity(symbol.name, family="p2p", library=library, op_class="collective", in_dtype=dtype, in_words=words)
 
 
@@ -66,6 +76,8 @@ def _peer_library(symbol: Symbol, dtype: str | None) -> str | None:
     """Who ships a peer-to-peer collective; ``None`` for every other name."""
     if _DEEP_EP.fullmatch(symbol.path):
         return "DeepEP"
+    if _MORI.fullmatch(symbol.path):
+        return "MORI"
     if dtype and _SYMMETRIC.fullmatch(symbol.path):
         return "PyTorch"
     root = symbol.path.split("::", 1)[0]

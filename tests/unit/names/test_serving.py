@@ -110,6 +110,32 @@ def mainloop(element_a: str, element_b: str) -> str:
             {"op_class": "collective", "library": "PyTorch", "in_dtype": "bf16"},
         ),
         ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", {"op_class": "collective", "library": "RCCL"}),
+        (
+            "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 4u, true>(x)",
+            {"op_class": "collective", "library": None, "in_dtype": "bf16"},
+        ),
+        ("void quickreduce::allreduce_prototype_twoshot<x, __hip_bfloat16>(x)", {"op_class": "collective"}),
+        ("void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(x)", {"op_class": "collective", "library": "MORI"}),
+        # around GEMMs and optimizers
+        (
+            "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t>(x)",
+            {"op_class": "other", "library": "PyTorch"},
+        ),
+        (
+            "void cutlass::Kernel<cutlass::reduction::kernel::ReduceSplitK<cutlass::MatrixShape<4, 128>, x> >(x)",
+            {"op_class": "gemm-helper", "helper_of": "gemm", "split_k": True},
+        ),
+        (
+            (
+                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+                "TensorListMetadata<1>, at::native::(anonymous namespace)::ZeroFunctor<float, 1, 1, 0> >(x)"
+            ),
+            {"op_class": "fill"},
+        ),
+        (
+            "void fbgemm_gpu::split_embedding_codegen_forward_unweighted_kernel<float, float>(x)",
+            {"op_class": "gather-scatter", "library": "FBGEMM"},
+        ),
         # activations that are template arguments, as demanglers spell them
         (
             "void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16, &(float silu<float>(float const&))>(x)",
@@ -250,7 +276,17 @@ def test_a_template_says_no_order_of_its_tile() -> None:
     assert gemm_tile_MN(decode(mainloop("cutlass::bfloat16_t", "cutlass::bfloat16_t"))) is None
 
 
-@pytest.mark.parametrize("name", ["one_shot_all_reduce_kernel", "void Marlin(int)", "bmm_kernel", "gemm_Fp32", "fmha"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one_shot_all_reduce_kernel",
+        "void block_all_reduce_sum<float>(x)",
+        "void Marlin(int)",
+        "bmm_kernel",
+        "gemm_Fp32",
+        "fmha",
+    ],
+)
 def test_too_little(name: str) -> None:
     """A name of which only the first word fits stays unknown."""
     assert decode(name).family == "unknown"
