@@ -6,6 +6,7 @@
     at::native::reduce_kernel<threads, vt, ReduceOp<in, OPS, index, out, …>>
     at::native::multi_tensor_apply_kernel<…Metadata<lists>, FUNCTOR<type, …>, OP<type>, …>    foreach, fused optimizers
     at::native::distribution_elementwise_grid_stride_kernel<…>                                  random numbers
+    at::native::xpu::(Vectorized|Unrolled|…)ElementwiseKernel<[vector width,] FUNCTOR<…>, …>, ReduceKernel<…>    on XPU
     at::native::<anything else>, known by its own name                                          see aten_kernels
 
     FUNCTOR  see aten_functor
@@ -40,6 +41,9 @@ _FOREACH_OP = re.compile(r"std::(\w{1,16})<|at::native::(\w{1,32})<", re.ASCII)
 _DISTRIBUTION = re.compile(
     r"(log_normal|normal|uniform|bernoulli|exponential|cauchy|geometric|poisson|randperm|random)", re.ASCII
 )
+_XPU_FUNCTOR = re.compile(
+    r"(?:\w{1,32}::){0,6}(?:[AB]?(?:Unary|Binary)Functor<.{0,160}?::)?(\w{1,64}?)Func(?:tor)?[0-9]?<"
+)
 _SCOPES = ("at::native", "at::cuda")
 _BARE = frozenset({"elementwise_kernel_with_index", "softmax_warp_forward", "softmax_warp_backward"})
 _BY_STL = {"multiplies": "mul", "plus": "add", "divides": "div", "minus": "sub"}
@@ -52,8 +56,10 @@ def parse(symbol: Symbol) -> Identity | None:
     base = symbol.base
     if base.startswith("multi_tensor_apply"):
         return _foreach(symbol)
-    if base == "reduce_kernel":
+    if base in {"reduce_kernel", "ReduceKernel"}:
         return _reduce(symbol)
+    if base.endswith("ElementwiseKernel") and symbol.args:
+        return _xpu_elementwise(symbol)
     if "elementwise_kernel" in base and "distribution" not in base and "scatter" not in base and symbol.args:
         return _elementwise(symbol)
     return _by_name(symbol)
@@ -105,12 +111,21 @@ def _elementwise(symbol: Symbol) -> Identity:
     )
 
 
+def _xpu_elementwise(symbol: Symbol) -> Identity:
+    """The functor's type may be that of its arithmetic: types are not said."""
+    found = next((found for arg in symbol.args if (found := _XPU_FUNCTOR.match(arg))), None)
+    op = plain_op(f"{found[1]}Functor") if found else "operation"
+    op_class = {"copy": "copy", "cast": "copy", "fill": "fill"}.get(op, "pointwise")
+    return _identity(symbol, op_class, f"elementwise {op}" if op_class == "pointwise" else op)
+
+
 def _reduce(symbol: Symbol) -> Identity:
     operator = next((arg for arg in symbol.args if "ReduceOp<" in arg), "")
     ops = _REDUCE_OPS.search(operator)
     op = plain_op(ops[1]) if ops else "reduction"
     types, out = _REDUCE_IN.search(operator), _REDUCE_OUT.search(operator)
-    threads = next((arg for arg in symbol.args[:1] if arg.isdigit()), None)
+    first = symbol.args[:1] if symbol.base == "reduce_kernel" else ()
+    threads = next((arg for arg in first if arg.isdigit()), None)
     return _identity(
         symbol,
         "reduction",

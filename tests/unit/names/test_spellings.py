@@ -79,3 +79,27 @@ def test_converting_copies(functor: str, in_dtype: str, out_dtype: str) -> None:
     """A copy that widens or narrows is a copy between the two types that its function names."""
     identity = decode(f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}, x>(int, x)")
     assert (identity.op_class, identity.in_dtype, identity.out_dtype) == ("copy", in_dtype, out_dtype)
+
+
+BINARY = "BinaryFunctor<float, float, float, at::native::xpu::MulFunctor<float> >"
+MEAN = "ReduceOp<float, at::native::xpu::MeanOps<float, float>, unsigned int, float, 4>"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "functor", "op_class", "short"),
+    [
+        ("VectorizedElementwiseKernel<4, {}, x>", "GeluErfFunctor<float>", "pointwise", "elementwise gelu_erf"),
+        ("VectorizedElementwiseKernel<8, {}, x>", BINARY, "pointwise", "elementwise mul"),
+        ("UnrolledElementwiseKernel<4, {}, x>", "CopyScalarFunc<float>", "copy", "copy"),
+        ("VectorizedElementwiseKernel<4, {}, x>", "CastScalarFunc<float, c10::BFloat16>", "copy", "cast"),
+        ("VectorizedElementwiseKernel<4, {}, x>", "FillFunctor<float>", "fill", "fill"),
+        ("ReduceKernel<1, 4, {}>", MEAN, "reduction", "reduction mean"),
+    ],
+    ids=["gelu", "mul", "copy", "cast", "fill", "mean"],
+)
+def test_xpu(launcher: str, functor: str, op_class: str, short: str) -> None:
+    """On Intel's GPUs the functor in ATen's launcher says the op; its type is that of the arithmetic, so unsaid."""
+    identity = decode(f"at::native::xpu::{launcher.format(f'at::native::xpu::{functor}')}")
+    assert (identity.op_class, identity.short) == (op_class, short)
+    assert "threads" not in identity.in_words
+    assert op_class == "reduction" or (identity.in_dtype, identity.out_dtype) == (None, None)
