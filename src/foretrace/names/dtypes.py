@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 _CPP = {
-    "f16": "c10::Half at::Half Half __half half half_t cutlass::half_t _Float16 half_float::half ck::half_t",
+    "f16": "c10::Half at::Half Half __half half half_t cutlass::half_t _Float16 half_float::half ck::half_t "
+    "ck_tile::half_t ck_tile::fp16_t sycl::half sycl::_V1::half sycl::_V1::detail::half_impl::half",
     "bf16": "c10::BFloat16 at::BFloat16 BFloat16 __nv_bfloat16 nv_bfloat16 cutlass::bfloat16_t bfloat16_t "
-    "__hip_bfloat16 hip_bfloat16 hip_bfloat16_t __bf16 ck::bhalf_t",
+    "__hip_bfloat16 hip_bfloat16 hip_bfloat16_t __bf16 ck::bhalf_t ck_tile::bf16_t ck_tile::bfloat16_t "
+    "sycl::ext::oneapi::bfloat16 sycl::_V1::ext::oneapi::bfloat16",
     "f32": "float",
     "f64": "double",
     "tf32": "cutlass::tfloat32_t",
     "fp8": "c10::Float8_e4m3fn c10::Float8_e5m2 c10::Float8_e4m3fnuz c10::Float8_e5m2fnuz __nv_fp8_e4m3 __nv_fp8_e5m2 "
-    "cutlass::float_e4m3_t cutlass::float_e5m2_t",
+    "cutlass::float_e4m3_t cutlass::float_e5m2_t ck::f8_fnuz_t ck::f8_ocp_t ck::bf8_fnuz_t ck::bf8_ocp_t "
+    "ck_tile::fp8_t ck_tile::bf8_t __hip_fp8_e4m3 __hip_fp8_e4m3_fnuz __hip_fp8_e5m2 __hip_fp8_e5m2_fnuz",
     "fp4": "__nv_fp4_e2m1 cutlass::float_e2m1_t",
     "c64": "c10::complex<float> cuComplex float2",
     "c128": "c10::complex<double> cuDoubleComplex double2",

@@ -103,3 +103,17 @@ def test_xpu(launcher: str, functor: str, op_class: str, short: str) -> None:
     assert (identity.op_class, identity.short) == (op_class, short)
     assert "threads" not in identity.in_words
     assert op_class == "reduction" or (identity.in_dtype, identity.out_dtype) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype"),
+    [
+        ("sycl::_V1::detail::half_impl::half", "f16"),
+        ("sycl::_V1::ext::oneapi::bfloat16", "bf16"),
+        ("ck_tile::bf16_t", "bf16"),
+        ("__hip_fp8_e4m3_fnuz", "fp8"),
+    ],
+)
+def test_element_types_of_other_vendors(element: str, dtype: str) -> None:
+    """An element type is read as SYCL, HIP and Composable Kernel spell it."""
+    assert decode(f"void vllm::rms_norm_kernel<{element}>(x)").in_dtype == dtype
