@@ -167,6 +167,8 @@ def slices_of(index: Sequence[int], slices: Sequence[Event], codes: Codes) -> Sl
     }
     on_device = [i for i, a in enumerate(args) if a.stream is not None or a.device is not None]
     _fill_numbers(columns, on_device, args, _DEVICE)
+    queued = [i for i in on_device if args[i].stream is None and args[i].sycl_queue is not None]
+    _fill_numbers(columns, queued, args, {"stream": "sycl_queue"})
     # on the kernel's row under CUDA, on the launch's under ROCm
     _fill_lists(columns, [i for i, a in enumerate(args) if a.grid], args, _GRID, codes)
     _fill_lists(columns, [i for i, a in enumerate(args) if a.types], args, _OPERATOR, codes)

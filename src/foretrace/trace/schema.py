@@ -25,6 +25,7 @@ class Args(Struct, gc=False, frozen=True):
     correlation: int | None = None
     # on the device
     stream: int | None = None
+    sycl_queue: int | None = field(default=None, name="sycl queue")  # what Intel's GPUs have for a stream
     device: int | None = None
     bytes: int | None = None
     grid: Raw = NO_TEXT

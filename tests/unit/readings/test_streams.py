@@ -60,3 +60,15 @@ def test_stretched_kernels_overlap() -> None:
     answer = streams.answer(mutated("mlp_two_streams", longer))
     assert answer is not None
     assert answer.verdict == "mostly"
+
+
+def test_queues_of_intel_gpus_are_streams() -> None:
+    """Events of Intel's GPUs name a SYCL queue and no stream: queues overlap as streams do."""
+    built = TraceBuilder(None)
+    for start, queue in ((0, 64), (50, 65)):
+        args = {"device": 0, "sycl queue": queue, "l0 queue": "0x000055d08b8fc138"}
+        built.event("kernel", "gemm_kernel", start, 100, tid=queue, **args)
+    answer = streams.answer(built.run())
+    assert answer is not None
+    assert answer.sentence.startswith("2 streams overlap for 50.0 µs")
+    assert [row["stream"] for row in answer.evidence] == [64, 65]
