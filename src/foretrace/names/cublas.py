@@ -3,7 +3,8 @@
 ::
 
     internal::gemvx::kernel<int, int, x, A, y, compute, …>      gemv<…>_kernel<[int, int,] A, x, y, compute, …>
-    gemmSN_<ab>_kernel<type, …>      gemmk1_kernel, dot_kernel, …      sgemm_largek_lds64      magma_sgemmEx_kernel<…>
+    gemmSN_<ab>_kernel<type, …[, view of A, of B, of C]>      gemmk1_kernel<[int,] type, …, view of A, of B, of C, …>
+    dot_kernel, axpy_kernel_val, …      sgemm_largek_lds64      magma_sgemmEx_kernel<…>
 
 Helpers, whose time belongs to the GEMM before them::
 
@@ -32,12 +33,18 @@ _HELPERS = {
 }
 _HELPER_PATH = re.compile(rf"(?:\w+::)*({'|'.join(_HELPERS)})", re.ASCII)
 _GEMV = re.compile(r"(?:internal::)?(?:gemvx::kernel|gemv(?:\w{0,16}_kernel\w{0,16}))", re.ASCII)
-_SMALL = re.compile(r"gemm(?:SN|k1|SNV)(?:_(?P<layout>[NT]{2}))?_kernel\w{0,16}", re.ASCII)
+_SMALL = re.compile(r"gemm(?P<kind>SN|k1|SNV)(?:_(?P<layout>[NT]{2}))?_kernel\w{0,16}", re.ASCII)
 _LEGACY = re.compile(r"(?:magma_)?(?P<letter>[sdcz])gemm(?:Ex_kernel|_largek_lds64|_kernel\w{0,16})", re.ASCII)
 _LETTERS = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
-_DOT = re.compile(
-    r"(?:cublas::)?(?:dot_kernel|reduce_1Block_kernel|asum_kernel|nrm2_kernel|axpy_kernel\w{0,8})", re.ASCII
-)
+_VECTOR = {
+    "dot": "reduction",
+    "reduce_1Block": "reduction",
+    "asum": "reduction",
+    "nrm2": "reduction",
+    "axpy": "pointwise",
+}
+_VECTOR_PATH = re.compile(rf"(?:cublas::)?({'|'.join(_VECTOR)})_kernel\w{{0,8}}", re.ASCII)
+_VIEW = re.compile(r"cublasGemvTensor\w{0,16}<(?:const )?([\w:]+)(?: const)?>", re.ASCII)
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64", "c64", "c128", "fp8", "fp4", "int8"})
 
 
@@ -52,17 +59,27 @@ def parse(symbol: Symbol) -> Identity | None:
         operand, out, acc = (types[0], types[2], types[3]) if len(types) > 3 else (None, None, None)  # noqa: PLR2004
         return _blas(symbol, "matrix-vector product", operand, acc, out, "one side is a vector: bound by memory")
     if found := _SMALL.fullmatch(path):
-        dtype = types[0] if (types := _types(symbol)) else None
-        layout = found["layout"].lower() if found["layout"] else None
-        return _blas(symbol, "GEMM for a small N", dtype, dtype, None, None, layout=layout)
+        return _small(symbol, found["kind"], found["layout"])
     if found := _LEGACY.fullmatch(path):
         dtype = _LETTERS[found["letter"]]
         return _blas(symbol, "GEMM", dtype, dtype, dtype, "an older kernel for shapes that the others do not fit")
-    if _DOT.fullmatch(path) and any("cublas" in arg for arg in (*symbol.args, symbol.path)):
+    if (found := _VECTOR_PATH.fullmatch(path)) and "cublas" in symbol.text:
+        op_class = _VECTOR[found[1]]
         return Identity(
-            symbol.name, family="cublas", library="cuBLAS", op_class="reduction", in_words="cuBLAS vector operation"
+            symbol.name, family="cublas", library="cuBLAS", op_class=op_class, in_words="cuBLAS vector operation"
         )
     return None
+
+
+def _small(symbol: Symbol, kind: str, layout: str | None) -> Identity:
+    """A GEMM with one short side. Its views say the operands' types, and where all types agree the arithmetic's."""
+    types = _types(symbol)
+    views = [dtype for arg in symbol.args if (view := _VIEW.fullmatch(arg)) and (dtype := from_cpp(view[1]))]
+    every = views + types
+    same = every[0] if every and len(set(every)) == 1 else None
+    noun, says = ("GEMM whose K is 1", "bound by memory") if kind == "k1" else ("GEMM for a small N", None)
+    operand, out = (views[0], views[-1]) if views else (same, None)
+    return _blas(symbol, noun, operand, same, out, says, layout=layout.lower() if layout else None)
 
 
 def _helper(symbol: Symbol, kernel: str) -> Identity:

@@ -228,3 +228,34 @@ def test_narrow_alignment_is_told_in_bytes() -> None:
     form = "cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align"
     assert "aligned to 2 elements (4 bytes, too little for 16-byte loads)" in decode(f"{form}2").in_words
     assert "aligned to 8 elements (16 bytes);" in decode(f"{form}8").in_words
+
+
+@pytest.mark.parametrize(
+    ("name", "in_dtype", "acc_dtype"),
+    [
+        (
+            "gemmk1_kernel<int, float, 256, 5, true, {0}<float const>, {0}<float const>, {0}<float>, float, 0>",
+            "f32",
+            "f32",
+        ),
+        (
+            "gemmk1_kernel<int, __half, 256, 5, true, {0}<__half const>, {0}<__half const>, {0}<__half>, float>",
+            "f16",
+            None,
+        ),
+        ("gemmSN_NN_kernel<float, 256, 4, 2, {0}<const __half>, {0}<const __half>, {0}<__half>>", "f16", None),
+    ],
+    ids=["f32", "f16", "nsight"],
+)
+def test_small_cublas_gemms(name: str, in_dtype: str, acc_dtype: str | None) -> None:
+    """The views of a small GEMM say its operands' types; which type it computes in is known only where all agree."""
+    identity = decode(f"void {name.format('cublasGemvTensorStridedBatched')}(x)")
+    assert (identity.in_dtype, identity.acc_dtype, identity.out_dtype) == (in_dtype, acc_dtype, in_dtype)
+    assert ("whose K is 1" in identity.in_words) == ("k1" in name)
+
+
+def test_vector_operations_of_cublas() -> None:
+    """A sum of two vectors is no reduction, as a dot product is one."""
+    sum_ = decode("void axpy_kernel_val<float, float, 0>(cublasAxpyParamsVal<float, float, float>)")
+    dot = decode("void dot_kernel<float, 128, 0, cublasDotParams<x, y> >(cublasDotParams<x, y>)")
+    assert (sum_.op_class, dot.op_class) == ("pointwise", "reduction")
