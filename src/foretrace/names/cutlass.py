@@ -13,8 +13,9 @@
     cutlass3x_<arch>_<unit>_[<acc><M>x<N>x<K>[tf32]](gemm|fprop|…)[_words]_<A>_<B>_<acc>_<C>_<D>
         _<M>x<N>x<K>[_<C1>x<C2>x<C3>]_<stages>_<layout>_align<elements>[_schedule and epilogue words…]
 
-    <A> may carry a block scale: 64x128f32xe4m3, ue8m0xe2m1. Stages 0 means chosen by the library. ``bias_f32_relu``
-    ends every fp32 GEMM of cuBLAS on Blackwell, also that of a plain ``a @ b``: slots again, which say nothing.
+    <A> may carry a block scale: 64x128f32xe4m3, ue8m0xe2m1. Stages 0 means chosen by the library, a cluster with 0
+    chosen at launch. ``bias_f32_relu`` ends every fp32 GEMM of cuBLAS on Blackwell, also that of a plain ``a @ b``:
+    slots again, which say nothing.
 
     cutlass3x_<arch>_<unit>_<acc><M>x<N>x<K>[tf32](implicit_gemm_|_conv3d_)(fprop|…)[_words]_<A>_<B>_<acc>_<C>_<D>
         [_<type>][_t3xr3xs3]_<M>x<N>x<K>_(dyn_cga|<cluster>)_<layouts>…
@@ -75,7 +76,7 @@ _V3_CONV = re.compile(
     (?P<words>(?:_[A-Za-z0-9]{{1,32}}){{0,16}})""",
     re.ASCII | re.VERBOSE,
 )
-_TEMPLATE = re.compile(r"cutlass::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)
+_TEMPLATE = re.compile(r"cutlass(?:_\w{1,24})?::(?:(?:gemm|conv)::|device_kernel|Kernel)", re.ASCII)
 _IS_CONV = re.compile(r"cutlass::conv::|fprop|dgrad|wgrad", re.ASCII)
 _ARCH = re.compile(r"cutlass::arch::Sm([0-9]{2,3})", re.ASCII)
 _MAINLOOP_ARCH = re.compile(r"Mainloop(Sm[0-9]{2,3})|cutlass_3x_gemm_(sm[0-9]{2,3})_", re.ASCII)
@@ -117,11 +118,10 @@ def _version_2(symbol: Symbol, found: re.Match[str]) -> Identity:
     in_dtype = operand_dtype(found["acc"], found["mma"], written)
     acc = accumulator(found["acc"])
     arch = f"sm{found['cc']}" if found["cc"] else first_arch(found["mma"], in_dtype)
-    library = "cuDNN" if symbol.scope.startswith("cutlass_cudnn") else "CUTLASS"
     identity = Identity(
         symbol.name,
         family="cutlass",
-        library=library,
+        library=_library(symbol),
         arch=arch,
         op_class="gemm" if found["op"] == "gemm" else "conv",
         in_dtype=in_dtype,
@@ -144,6 +144,8 @@ def _version_2(symbol: Symbol, found: re.Match[str]) -> Identity:
 
 def _version_3(name: str, found: re.Match[str]) -> Identity:
     words = found["words"].split("_")
+    cluster = _numbers(found["cluster"])
+    chosen_at_launch = cluster is not None and 0 in cluster
     a, b = _operand(found["a"]), _operand(found["b"])
     in_dtype = a if a == b else None
     if found["tf32"] and in_dtype == "f32":
@@ -160,7 +162,7 @@ def _version_3(name: str, found: re.Match[str]) -> Identity:
         tile=(int(found["m"]), int(found["n"]), int(found["k"])),
         stages=int(found["stages"] or 0) or None,
         mma=_numbers(found["mma"]),
-        cluster=_numbers(found["cluster"]),
+        cluster=None if chosen_at_launch else cluster,
         layout=found["layout"],
         align=int(found["align"]) if found["align"] else None,
         split_k=True if any(word.lower() == "splitk" for word in words) else None,
@@ -171,6 +173,7 @@ def _version_3(name: str, found: re.Match[str]) -> Identity:
         identity,
         f"CUTLASS 3 {_noun(found['op'])}{made_for(found['arch'])}",
         _unit(found["unit"], in_dtype),
+        "cluster chosen at launch" if chosen_at_launch else None,
         "operands carry block scales" if "x" in found["a"] else None,
         "no C operand" if found["c"] == "void" else None,
         "bias and relu name epilogue slots, usually the identity" if {"bias", "relu"} & set(words) else None,
@@ -195,7 +198,7 @@ def _template(symbol: Symbol) -> Identity | None:
     is_conv, is_gemm = bool(_IS_CONV.search(symbol.text)), "gemm" in symbol.text.lower()
     op_class = "conv" if is_conv else "gemm" if is_gemm else "other"
     arch = _template_arch(symbol.text)
-    identity = Identity(symbol.name, family="cutlass", library="CUTLASS", arch=arch, op_class=op_class)
+    identity = Identity(symbol.name, family="cutlass", library=_library(symbol), arch=arch, op_class=op_class)
     noun = {"conv": "convolution", "gemm": "GEMM", "other": "kernel"}[op_class]
     head = f"CUTLASS {noun}{made_for(arch)}"
     if op_class == "gemm" and (filled := _arguments(symbol.text, identity)):
@@ -228,6 +231,11 @@ def _arguments(text: str, identity: Identity) -> Identity | None:
         stages=stages,
         cluster=tuple(map(int, cluster)),
     )
+
+
+def _library(symbol: Symbol) -> str:
+    """Who ships it: cuDNN has copies under names of its own (``cutlass_cudnn_train``, ``cutlass__5x_cudnn``)."""
+    return "cuDNN" if re.match(r"cutlass_\w{0,24}cudnn", symbol.scope, re.ASCII) else "CUTLASS"
 
 
 def _operand(token: str) -> str | None:

@@ -2,7 +2,7 @@
 
 ::
 
-    [trt_|cudnn_[infer_|train_]]<arch>_[<out>_]<acc>[<mma>](gemm|cudnn)[_<in>][_winograd]_<M>x<N>[_words…]
+    [trt_|cudnn_[infer_|train_]|_5x_cudnn_]<arch>_[<out>_]<acc>[<mma>](gemm|cudnn)[_<in>][_winograd]_<M>x<N>[_words…]
         [_stages_<K>x<stages>]_<layout>[_v<n>]
 
 Without ``stages`` the K tile is not in the name. ``sliced<a>x<b>`` splits K over the warps of a block, ``ldg8`` loads
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TYPE = r"bf16|fp16|f16|tf32|fp32|fp64|int8|i8"
 _NAME = re.compile(
-    rf"""(?P<owner>trt_|cudnn_(?:infer_|train_)?)? (?P<arch>maxwell|pascal|volta|turing|ampere|hopper)
+    rf"""(?:_[0-9]x_)? (?P<owner>trt_|cudnn_(?:infer_|train_)?)? (?P<arch>maxwell|pascal|volta|turing|ampere|hopper)
     (?:_(?P<out>{_TYPE}))?
     _(?P<acc>gc|gz|[sdhicz]) (?P<mma>[0-9]{{3,6}})? (?P<op>gemm|cudnn) (?:_(?P<in>{_TYPE}))? (?P<winograd>_winograd)?
     _(?P<m>[0-9]{{1,4}})x(?P<n>[0-9]{{1,4}}) (?P<words>(?:_[A-Za-z0-9]{{1,24}}){{0,10}}?)

@@ -3,8 +3,8 @@
 There is no public grammar. That the second type is the output shows in ``i8f32_i8i32``, the first type of ``tf32f32``
 in that it is stored as f32::
 
-<arch>_xmma_gemm_<A><D>_<B><acc>_<scalar>_<ab>_<d>_tilesize<M>x<N>x<K>[_stage<n>][_warpsize…|_warpgroupsize…]
-    [_g<groups>][_tensor<M>x<N>x<K>][_words…]
+<arch>_xmma_gemm_<A><D>_<B><acc>_<scalar>_<ab>_<d>_tilesize<M>x<N>x<K>[_stage<n>][_cgasize<cluster>]
+    [_warpsize…|_warpgroupsize…][_g<groups>][_tensor<M>x<N>x<K>][_words…]
 <arch>_xmma_(fprop|dgrad|wgrad)_implicit_gemm[_indexed]_<types as above>_<in><weights>_<out>_tilesize…
 
 ``segment_k_off``: no stream-K. ``split_k``: K over several blocks.
@@ -36,6 +36,7 @@ _NAME = re.compile(
 )
 _START = re.compile(r"(?P<arch>sm[0-9]{2,3})_xmma_(?P<op>gemm|fprop|dgrad|wgrad)_", re.ASCII)
 _TENSOR = re.compile(r"_tensor([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})", re.ASCII)
+_CLUSTER = re.compile(r"_cgasize([0-9]{1,2})x([0-9]{1,2})x([0-9]{1,2})", re.ASCII)
 _CONVOLUTIONS = {"fprop": "forward", "dgrad": "input-gradient", "wgrad": "weight-gradient"}
 _EPILOGUES = frozenset({"bias", "gelu"})  # a relu may be the name of a slot
 _WEIGHTS = re.compile(r"(?:krsc|kcrs|kctrs|ktrsc)\Z", re.ASCII)
@@ -61,7 +62,8 @@ def parse(symbol: Symbol) -> Identity | None:
         out_dtype=stored(from_token(found["d"])),
         tile=(int(found["m"]), int(found["n"]), int(found["k"])),
         stages=int(found["stages"]) if found["stages"] else None,
-        mma=(int(mma[1]), int(mma[2]), int(mma[3])) if (mma := _TENSOR.search(words)) else None,
+        mma=_numbers(_TENSOR, words),
+        cluster=_numbers(_CLUSTER, words),
         layout=_WEIGHTS.sub("", found["layout"].split("_")[0]) if is_conv else found["layout"],
         split_k="_split_k" in words or "_splitk" in words.lower(),
         epilogue="+".join(word for word in words.split("_") if word in _EPILOGUES and not is_conv) or None,
@@ -71,6 +73,7 @@ def parse(symbol: Symbol) -> Identity | None:
         identity,
         f"{identity.library or 'XMMA'} {noun}{made_for(arch)}",
         "fp32 operands rounded to TF32 for the Tensor Cores" if in_dtype == "tf32" else None,
+        "on the CUDA cores, no Tensor Cores (ffma)" if "_ffma" in words else None,
         "K not shared out over blocks (segment_k_off)" if "segment_k_off" in words else None,
         f"output {found['layout'].split('_')[1]}" if is_conv else None,
     )
@@ -84,6 +87,10 @@ def _cut_short(symbol: Symbol) -> Identity | None:
     op_class = "gemm" if found["op"] == "gemm" else "conv"
     identity = Identity(symbol.name, family="xmma", arch=found["arch"], op_class=op_class)
     return told(identity, f"XMMA {'GEMM' if op_class == 'gemm' else 'convolution'}{made_for(found['arch'])}")
+
+
+def _numbers(pattern: re.Pattern[str], words: str) -> tuple[int, int, int] | None:
+    return (int(found[1]), int(found[2]), int(found[3])) if (found := pattern.search(words)) else None
 
 
 def _library(words: str, *, is_conv: bool) -> str | None:

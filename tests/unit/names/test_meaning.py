@@ -259,3 +259,25 @@ def test_vector_operations_of_cublas() -> None:
     sum_ = decode("void axpy_kernel_val<float, float, 0>(cublasAxpyParamsVal<float, float, float>)")
     dot = decode("void dot_kernel<float, 128, 0, cublasDotParams<x, y> >(cublasDotParams<x, y>)")
     assert (sum_.op_class, dot.op_class) == ("pointwise", "reduction")
+
+
+def test_convolutions_of_cudnn_8() -> None:
+    """Since version 8 cuDNN puts a mark of its own before the old names and around its copy of CUTLASS."""
+    scudnn = decode("_5x_cudnn_ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
+    assert dataclasses.replace(scudnn, name="") == dataclasses.replace(decode(scudnn.name[10:]), name="")
+    assert (scudnn.op_class, scudnn.arch, scudnn.tile) == ("conv", "sm80", (128, 128, None))
+    inner = "cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4"
+    assert decode(f"void cutlass__5x_cudnn::Kernel<{inner}>({inner}::Params)").library == "cuDNN"
+    template = decode("void cutlass__5x_cudnn::Kernel<cutlass::conv::kernel::ImplicitGemmConvolution<x> >(y)")
+    assert (template.library, template.op_class) == ("cuDNN", "conv")
+
+
+def test_cluster() -> None:
+    """A cluster is read where XMMA names it; one that holds a 0 is chosen at launch, so unknown."""
+    xmma = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cgasize2x1x1_warpgroupsize1x1x1_execute_kernel"
+    assert decode(xmma).cluster == (2, 1, 1)
+    head = "cutlass3x_sm100_tensorop_s256x128x16gemm_bf16_bf16_f32_bf16_bf16_256x128x64"
+    assert decode(f"{head}_2x1x1_0_tnt_align8_2sm_epi_tma").cluster == (2, 1, 1)
+    dynamic = decode(f"{head}_0x0x1_0_tnt_align8_stream_k_2sm_epi_tma")
+    assert dynamic.cluster is None
+    assert "cluster chosen at launch" in dynamic.in_words
