@@ -2,12 +2,13 @@
 
 There is no official grammar; this one was read from public traces and checked against launch grids::
 
-    nvjet[_smXX]_<types>_<T1>x<T2>_<KT>x<stages>_<C1>x<C2>[_flags…]_<ABC>
+    nvjet[_smXX]_<types>_<T1>x<T2>_<KT>x<stages>_<C1>x<C2>[f][_flags…]_<ABC>
 
     types   3 letters: A and B, compute, output; 5 letters: A, B, C, compute, D
             h f16, t bf16, s f32, d f64, c c64, z c128, b int8, i int32, q fp8 (e4m3), r fp8 (e5m2), o fp4; as the
             entry points that libcublasLt exports (cublasLtTSTMatmul); sss_tf32: f32 operands multiplied as tf32
     T1xT2   tile of one block, in cuBLAS's column-major order; KT elements of K a stage; cluster C1xC2
+            (what its f means, on Blackwell, is not known)
     flags   h / v: tiles walked along rows / columns;  bz / badd: beta = 0 / ≠ 0;  2cta: pairs of blocks share an MMA
             coopA / coopB: two consumer warpgroups split M / N (none on sm90: ping-pong);  bias, ovscale, splitK
             Avec<block><type>, Bvec…, Dvec…: a scale every <block> elements; the scales' type, not the data's;
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(
     r"""nvjet (?:_(?P<arch>sm[0-9]{2,3}))? _(?P<types>[a-z]{5}|[a-z]{3})(?P<tf32>_tf32)?
     _(?P<t1>[0-9]{1,4})x(?P<t2>[0-9]{1,4}) _(?P<k>[0-9]{1,4})x(?P<stages>[0-9]{1,3})
-    _(?P<c1>[0-9]{1,2})x(?P<c2>[0-9]{1,2}) (?P<flags>(?:_[A-Za-z0-9]{1,32}){0,16}?) _(?P<layout>[NT]{3})""",
+    _(?P<c1>[0-9]{1,2})x(?P<c2>[0-9]{1,2})f? (?P<flags>(?:_[A-Za-z0-9]{1,32}){0,16}?) _(?P<layout>[NT]{3})""",
     re.ASCII | re.VERBOSE,
 )
 _MMA_FORM = re.compile(

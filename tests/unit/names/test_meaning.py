@@ -122,6 +122,9 @@ def test_the_contracts_example() -> None:
         ("Memset (Unknown)", "op_class", "fill"),
         # the accumulator of Tensile's old HBH is wider than its type
         ("Cijk_Alik_Bljk_HBH_MT128x128x64_MI32x32x8x1_SE_K1", "acc_dtype", "f32"),
+        # a cluster with an f, as most big GEMMs of Blackwell have
+        ("nvjet_sm100_tst_128x256_64x6_2x2f_2cta_h_bz_TNT", "tile", (128, 256, 64)),
+        ("nvjet_sm100_tst_128x192_64x6_4x1f_2cta_v_badd_NTT", "cluster", (4, 1)),
         # consumer Blackwell's form of nvjet
         ("nvjet_sm121_hsh_mma_128x208x64_2_32x104x64_tmaAB_bz_NNNN", "tile", (128, 208, 64)),
         ("nvjet_sm120_xiu_mma_256x128x64_tmaAB_NNNN", "in_dtype", None),
