@@ -45,6 +45,8 @@ _TRANSPORT = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _MORI = re.compile(r"mori::(?:\w+::)*Ep(?:Dispatch|Combine)\w*", re.ASCII)
+# Transformer Engine's, and those that others made of them; their fp16 stands for any type
+_USER_BUFFERS = re.compile(r"(?:\w+::){0,4}k?userbuffers_(?!inc\Z)\w+", re.ASCII)
 _LIBRARIES = {
     "vllm": "vLLM",
     "quickreduce": "vLLM",
@@ -81,6 +83,8 @@ def _peer_library(symbol: Symbol, dtype: str | None) -> str | None:
     if dtype and _SYMMETRIC.fullmatch(symbol.path):
         return "PyTorch"
     root = symbol.path.split("::", 1)[0]
+    if _USER_BUFFERS.fullmatch(symbol.path):
+        return _LIBRARIES.get(root, root) if symbol.scope else "Transformer Engine"
     return _LIBRARIES.get(root, root) if _PEER.fullmatch(symbol.path) else None
 
 

@@ -116,6 +116,11 @@ def mainloop(element_a: str, element_b: str) -> str:
         ),
         ("void quickreduce::allreduce_prototype_twoshot<x, __hip_bfloat16>(x)", {"op_class": "collective"}),
         ("void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(x)", {"op_class": "collective", "library": "MORI"}),
+        (
+            "void userbuffers_fp16_sum_inplace_gpu_mc_rs_ag<4>(int, int)",
+            {"op_class": "collective", "library": "Transformer Engine", "in_dtype": None},
+        ),
+        ("kuserbuffers_pushsend(int, int, int*)", {"op_class": "collective", "library": "Transformer Engine"}),
         # around GEMMs and optimizers
         (
             "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t>(x)",
