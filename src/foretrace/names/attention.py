@@ -4,6 +4,11 @@ FlashAttention 2, also inside PyTorch (``pytorch_flash``)::
 
     [ns::]flash_(fwd|bwd)_…kernel<Flash_(fwd|bwd)_kernel_traits<head dim, tile M, tile N, warps, …, type, …>, …>
 
+FlashMLA, whose names look alike::
+
+    [(flash|smxx|smXX)::…]flash_(fwd|bwd)_…mla…_kernel<…>      […::]get_mla_metadata_kernel
+    smXX::…::sparse_attn_…kernel<…>
+
 FlashAttention 3: ``cutlass::device_kernel<flash::…FlashAttn(Fwd|Bwd)(Sm90|Combine|Preprocess|Postprocess…)<…>>``, and
 ``flash::prepare_varlen_num_blocks_kernel``, which shares out the blocks before
 
@@ -40,6 +45,12 @@ _TRAITS = re.compile(
     r"Flash_(?:fwd|bwd)_kernel_traits<\s?([0-9]{1,4}), ([0-9]{1,4}), ([0-9]{1,4}), [^<>]{0,80}?(\w+::\w+)", re.ASCII
 )
 _FLASH = re.compile(r"(?:((?:\w+::){0,4}\w+)::)?flash_(fwd|bwd)_(\w+)", re.ASCII)
+_FLASH_MLA = re.compile(
+    r"""(?:(?:flash|smxx|(?P<arch>sm[0-9]{2,3}))::(?:\w+::){0,4})?
+    (?:flash_(?:fwd|bwd)_\w*mla\w*_kernel|(?P<schedule>get_mla_metadata_kernel))
+    |(?P<sparse_arch>sm[0-9]{2,3})::(?:\w+::){0,4}sparse_attn_\w*kernel""",
+    re.ASCII | re.VERBOSE,
+)
 _FLASH_3 = re.compile(r"FlashAttn(Fwd|Bwd)\w*?Sm([0-9]{2,3})", re.ASCII)
 _FLASH_3_PART = re.compile(r"FlashAttn(Fwd|Bwd)(Combine|Preprocess|Postprocess)", re.ASCII)
 _FLASH_3_PARTS = {
@@ -67,7 +78,7 @@ _EFFICIENT = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _NAMED = re.compile(
-    r"""(?P<flashinfer>flashinfer::\w*(?:Prefill|Decode|Attention|MLA|Merge|Cascade)\w*)
+    r"""(?P<flashinfer>flashinfer::(?:\w*(?:MLA|Merge|Cascade)|(?:\w+::)*\w*(?:Prefill|Decode|Attention))\w*)
     |(?P<trtllm>(?:tensorrt_llm::|xqa_)\w*(?:fmha|masked_multihead|mmha|xqa)\w*)
     |(?P<vllm>kernel_unified_attention_[23]d|vllm::paged_attention_v[12](?:_reduce)?_kernel|vllm::merge_attn_states_kernel|paged_attention_ll4mi\w+)
     |(?P<efficient>(?:\w+::)*attention_kernel_(?:backward_)?batched(?:_impl)?)
@@ -82,8 +93,8 @@ _LIBRARIES = {
     "efficient": "xFormers",
     "aotriton": "AOTriton",
 }
+_SPLIT = "keys and values split over blocks, combined afterwards"
 _PARTS = {
-    "splitkv": "keys and values split over blocks, combined afterwards",
     "combine": "adds up the blocks that split keys and values",
     "dot_do_o": "the row sums of dO·O that the gradients need",
     "convert_dq": "writes dQ from its fp32 accumulator",
@@ -102,6 +113,7 @@ def _flash_2(symbol: Symbol) -> Identity | None:
     if not found or not (traits or "flash" in symbol.scope):
         return None
     dtype = from_cpp(traits[4]) if traits else None
+    part = next((said for token, said in _PARTS.items() if token in found[3]), None)
     # FlashAttention-2 is built from SM80 instructions and accumulates in fp32 on every GPU that it runs on.
     identity = Identity(
         symbol.name,
@@ -112,12 +124,32 @@ def _flash_2(symbol: Symbol) -> Identity | None:
         in_dtype=dtype,
         acc_dtype="f32",
         out_dtype=dtype,
-        tile=(int(traits[2]), int(traits[3]), None) if traits else None,
+        tile=(int(traits[2]), int(traits[3]), None)
+        if traits and not part
+        else None,  # the traits are the main kernel's
     )
-    part = next((said for token, said in _PARTS.items() if token in found[3]), None)
+    split = _SPLIT if "splitkv" in found[3] and not part else None
     head_dim = f"head dimension up to {traits[1]}" if traits else None
     inside = "PyTorch's own copy" if found[1] == "pytorch_flash" else None
-    return told(identity, f"FlashAttention-2 {_way(found[2])}", head_dim, part, inside)
+    return told(identity, f"FlashAttention-2 {_way(found[2])}", head_dim, part, split, inside)
+
+
+def _flash_mla(symbol: Symbol) -> Identity | None:
+    found = _FLASH_MLA.fullmatch(symbol.path)
+    if not found:
+        return None
+    arch = found["arch"] or found["sparse_arch"]
+    identity = Identity(
+        symbol.name,
+        family="flash-mla",
+        library="FlashMLA",
+        arch=arch,
+        op_class="other" if found["schedule"] else "attention",
+    )
+    if found["schedule"]:
+        return told(identity, "FlashMLA scheduling", "shares out blocks over sequences, before the attention")
+    way = _way("bwd" if "bwd" in symbol.base else "fwd")
+    return told(identity, f"FlashMLA {way}{made_for(arch)}", _PARTS["combine"] if "combine" in symbol.base else None)
 
 
 def _flash_3(symbol: Symbol) -> Identity | None:
@@ -223,6 +255,7 @@ def _way(token: str) -> str:
 
 
 _GRAMMARS: tuple[Callable[[Symbol], Identity | None], ...] = (
+    _flash_mla,
     _flash_2,
     _flash_3,
     _flash_3_part,

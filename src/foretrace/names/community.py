@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from foretrace.names.dtypes import from_cpp, from_token
 from foretrace.names.gemm import told
 from foretrace.names.identity import Identity
+from foretrace.names.words import made_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("random", re.compile(r"sample", re.IGNORECASE)),
     ("gemm", re.compile(r"gemm|matmul|marlin|_mm\b", re.IGNORECASE)),
     ("optimizer", re.compile(r"adam|sgd|lamb|multi_tensor", re.IGNORECASE)),
-    ("pointwise", re.compile(r"act_and|activation|silu|gelu|rotary|rope|quant|cvt|cast|add|mul|scale", re.IGNORECASE)),
+    (
+        "pointwise",
+        re.compile(r"act_and|activation|unary|silu|gelu|rotary|rope|quant|cvt|cast|add|mul|scale", re.IGNORECASE),
+    ),
     ("copy", re.compile(r"copy|transpose", re.IGNORECASE)),
 )
 _GATED = re.compile(
@@ -103,6 +107,7 @@ _AITER = re.compile(
 _KNOB = re.compile(r"(BLOCK_SIZE_[MNK]|NUM_KSPLIT)_([0-9]{1,4})(?:_|\Z)", re.ASCII)
 _CUTE = re.compile(r"(?:\w{1,200}?_)?kernel_cutlass_(?P<what>\w+)", re.ASCII)
 _CUTE_TYPE = re.compile(r"(?:ptr|tensor_?)(bf16|f16|f32|f8E4M3\w*|f4E2M1\w*)gmem", re.ASCII | re.IGNORECASE)
+_CUTE_ARCH = re.compile(r"sm(80|90|100|103|110|120)(?![0-9])")  # in the name of the class or of its module
 # QuACK's GemmGated holds two projections, their activation and product; GemmDGated its backward
 _CUTE_GATED = re.compile(r"gemm(?P<backward>d)?gated")
 _CUTE_KINDS = (
@@ -210,11 +215,18 @@ def _cute(symbol: Symbol) -> Identity | None:
     dtype = from_token(re.sub(r"(?i)(f8|f4)e.*", r"\1", t[1])) if (t := _CUTE_TYPE.search(found["what"])) else None
     gated = _CUTE_GATED.search(what)
     epilogue = None if gated is None else "gated backward" if gated["backward"] else "gated"
+    arch = named[0] if (named := _CUTE_ARCH.search(what)) else None
     identity = Identity(
-        symbol.name, family="cute-dsl", library=library, op_class=op_class, in_dtype=dtype, epilogue=epilogue
+        symbol.name,
+        family="cute-dsl",
+        library=library,
+        arch=arch,
+        op_class=op_class,
+        in_dtype=dtype,
+        epilogue=epilogue,
     )
     kind = f"{epilogue} {op_class}" if epilogue else op_class if op_class != "other" else "kernel"
-    return told(identity, f"{library} {kind}", "written in the CuTe DSL")
+    return told(identity, f"{library} {kind}{made_for(arch)}", "written in the CuTe DSL")
 
 
 def _mtia(symbol: Symbol) -> Identity | None:

@@ -121,6 +121,29 @@ def mainloop(element_a: str, element_b: str) -> str:
             {"op_class": "collective", "library": "Transformer Engine", "in_dtype": None},
         ),
         ("kuserbuffers_pushsend(int, int, int*)", {"op_class": "collective", "library": "Transformer Engine"}),
+        # multi-head latent attention, whose names look like FlashAttention-2's
+        (
+            "void flash::flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64, 8, x, 512>, false>(y)",
+            {"op_class": "attention", "library": "FlashMLA", "arch": None, "tile": None},
+        ),
+        (
+            "void sm90::decode::sparse_fp8::flash_fwd_splitkv_mla_fp8_sparse_kernel<x>(y)",
+            {"op_class": "attention", "library": "FlashMLA", "arch": "sm90"},
+        ),
+        ("void sm100::fwd::head64::sparse_attn_fwd_kernel<x>(y)", {"op_class": "attention", "arch": "sm100"}),
+        ("void smxx::decode::get_mla_metadata_kernel(x)", {"op_class": "other", "library": "FlashMLA"}),
+        ("void flashinfer::mla::hopper::BatchMLAPageAttentionHopperKernel<x>(y)", {"op_class": "attention"}),
+        # what runs around FlashAttention-2's main kernel has blocks of its own
+        (
+            "void flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128, 64, 8, cutlass::half_t>, 4>(x)",
+            {"op_class": "attention", "in_dtype": "f16", "tile": None},
+        ),
+        # the CuTe DSL's classes name their architecture
+        (
+            "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensor0000o1_0",
+            {"op_class": "attention", "arch": "sm100"},
+        ),
+        ("void transformer_engine::unary_kernel<8, true, float, x>(y)", {"op_class": "pointwise"}),
         # around GEMMs and optimizers
         (
             "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t>(x)",
