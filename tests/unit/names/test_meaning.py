@@ -110,6 +110,11 @@ def test_the_contracts_example() -> None:
         ("my_kernel_0x1", "family", "unknown"),
         ("triton_poi_fused_mul_silu_2_0d1d2", "fused_ops", ("mul", "silu")),
         ("triton_poi_fused_7", "fused_ops", None),
+        # ops of several words, which are one op each
+        ("triton_per_fused_clamp_linalg_vector_norm_mul_0", "fused_ops", ("clamp", "linalg_vector_norm", "mul")),
+        ("triton_poi_fused_batch_norm_elemt_relu_1", "fused_ops", ("batch_norm_elemt", "relu")),
+        ("triton_poi_fused__fft_r2c_special_i0e_2", "fused_ops", ("_fft_r2c", "special_i0e")),
+        ("triton_poi_fused_add_dequantize_per_tensor_3", "fused_ops", ("add", "dequantize_per_tensor")),
         # templates take the class of the op they were written for
         ("triton_tem_fused_addmm_relu_3", "op_class", "gemm"),
         ("triton_tem_fused_convolution_1", "op_class", "conv"),
