@@ -50,8 +50,9 @@ def _nothing_recorded(run: Run) -> Note | None:
         text = f"category unknown: {plural(unknown, 'slice')} of no category that PyTorch's profiler writes"
         return Note("unknown-categories", text, unknown)
     text = (
-        "no op was recorded: the schedule never reached active (call `prof.step()` once per iteration), or the file "
-        "was written after the next cycle had begun, which drops what was recorded (write it in `on_trace_ready`)"
+        "no op was recorded: the schedule never reached active (call `prof.step()` once per iteration), the file was "
+        "written after the next cycle had begun, which drops what was recorded (write it in `on_trace_ready`), or the "
+        "work ran in other threads or processes than the profiler's"
     )
     return Note("nothing-recorded", text)
 

@@ -61,6 +61,12 @@ def test_a_recording_after_its_cycle_names_the_handler(trace: Recorder) -> None:
     assert "write it in `on_trace_ready`" in texts["nothing-recorded"]
 
 
+def test_an_empty_recording_without_a_schedule_names_the_threads(trace: Recorder) -> None:
+    """The profiler sees ops of its own thread only: work that others do leaves the same empty file."""
+    trace.add(cat="Trace", name="PyTorch Profiler (0)", pid="Spans", tid="PyTorch Profiler", ts=0, dur=18_343)
+    assert "other threads or processes than the profiler's" in _texts(trace.run())["nothing-recorded"]
+
+
 def test_lost_times_are_no_missing_recording(trace: Recorder) -> None:
     """Ops and kernels whose timestamps no integer holds were recorded all the same: only their times are lost."""
     trace.op("aten::mm", 1e30, 5)
