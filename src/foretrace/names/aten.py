@@ -3,6 +3,7 @@
 ::
 
     at::native::(vectorized_|unrolled_|)elementwise_kernel<[vector width | threads, …], FUNCTOR, …>
+    at::native::vectorized_templated_elementwise_kernel<width, FUNCTOR, six of the launcher's, out, in, …>  mixed types
     at::native::reduce_kernel<threads, vt, ReduceOp<in, OPS, index, out, …>>
     at::native::multi_tensor_apply_kernel<…Metadata<lists>, FUNCTOR<type, …>, OP<type>, …>    foreach, fused optimizers
     at::native::distribution_elementwise_grid_stride_kernel<…>                                  random numbers
@@ -11,7 +12,8 @@
 
     FUNCTOR  see aten_functor
 
-A functor under ``LoadWithCast`` converts types found at run time, so the lambda's type is not the tensor's.
+A functor under ``LoadWithCast`` converts types found at run time, so the lambda's type is not the tensor's; the
+templated kernel names those that it converts.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ _DISTRIBUTION = re.compile(
 _XPU_FUNCTOR = re.compile(
     r"(?:\w{1,32}::){0,6}(?:[AB]?(?:Unary|Binary)Functor<.{0,160}?::)?(\w{1,64}?)Func(?:tor)?[0-9]?<"
 )
+_TEMPLATED, _TEMPLATED_TYPES = "vectorized_templated_elementwise_kernel", 7
 _SCOPES = ("at::native", "at::cuda")
 _BARE = frozenset({"elementwise_kernel_with_index", "softmax_warp_forward", "softmax_warp_backward"})
 _BY_STL = {"multiplies": "mul", "plus": "add", "divides": "div", "minus": "sub"}
@@ -99,15 +102,21 @@ def _elementwise(symbol: Symbol) -> Identity:
     found = read_functor(functor)
     casts = any(_CASTS_AT_RUN_TIME.search(arg) for arg in args)
     width = args[0] if "vectorized" in symbol.base and args[0].isdigit() else None
+    in_dtype, out_dtype = (None, None) if casts else (found.in_dtype, found.out_dtype)
+    says = "types are converted at run time and are not in the name" if casts else None
+    if symbol.base == _TEMPLATED and (types := [from_cpp(arg) for arg in args[_TEMPLATED_TYPES:]])[1:]:
+        out_dtype, *operands = types
+        in_dtype = operands[0] if len(set(operands)) == 1 else None
+        says = None if in_dtype or None in operands else f"operands {joined(*map(dtype_words, operands), by=' and ')}"
     return _identity(
         symbol,
         found.op_class,
         f"elementwise {found.op}" if found.op_class == "pointwise" else found.op,
         width and f"{width} elements a load",
-        "types are converted at run time and are not in the name" if casts else None,
-        in_dtype=None if casts else found.in_dtype,
+        says,
+        in_dtype=in_dtype,
         acc_dtype=found.acc_dtype,
-        out_dtype=None if casts else found.out_dtype,
+        out_dtype=out_dtype,
     )
 
 

@@ -289,3 +289,22 @@ def test_cluster() -> None:
     dynamic = decode(f"{head}_0x0x1_0_tnt_align8_stream_k_2sm_epi_tma")
     assert dynamic.cluster is None
     assert "cluster chosen at launch" in dynamic.in_words
+
+
+@pytest.mark.parametrize(
+    ("types", "in_dtype", "out_dtype", "said"),
+    [
+        ("float, float, c10::BFloat16", None, "f32", "operands fp32 and bf16"),
+        ("c10::BFloat16, float, float", "f32", "bf16", "fp32 in, bf16 out"),
+    ],
+)
+def test_templated_elementwise(types: str, in_dtype: str | None, out_dtype: str, said: str) -> None:
+    """The elementwise kernel for mixed types names what it stores and loads, after its launcher's arguments."""
+    functor = "at::native::CUDAFunctor_add<float>"
+    launcher = "std::array<char*, 3ul>, a, b, at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1>"
+    identity = decode(
+        f"void at::native::vectorized_templated_elementwise_kernel<8, {functor}, {launcher}, {types}>(int, {functor})"
+    )
+    assert (identity.short, identity.in_dtype, identity.out_dtype) == ("elementwise add", in_dtype, out_dtype)
+    assert said in identity.in_words
+    assert "not in the name" not in identity.in_words
