@@ -4,9 +4,11 @@
 
     ncclDevKernel_<collective>[_<op>_<type>][_<algorithm>_<protocol>](…)      NCCL 2.19 and newer
     ncclKernel_<collective>_<algorithm>_<protocol>_<op>_<type>(…)             before
+    nccl<Collective>[<Algorithm>[<Protocol>]]Kernel_<op>_<type>(…)            before 2.8
     ncclSymkDevKernel_…, ncclSymDevKernel_<collective>_…                      symmetric memory
 
-RCCL keeps NCCL's names; its ``Generic_<n>`` is one kernel for every collective.
+RCCL keeps NCCL's names; its ``Generic_<n>`` or ``rcclGenericKernel`` is one kernel for every collective, as is MSCCL's
+``mscclKernel_<op>_<type>_<protocol>``, which runs whatever algorithm it was given.
 
 ``Sum_int8_t`` on a collective that does not reduce is a placeholder: bytes are moved, and the type is not in the name.
 """
@@ -26,8 +28,17 @@ if TYPE_CHECKING:
 _NCCL = re.compile(
     r"(?:nccl|rccl)(?:Sym[a-z]?)?(?:Dev)?Kernel(?:_Debug)?_(?P<what>[A-Za-z0-9]{1,24})(?P<words>(?:_\w+)?)", re.ASCII
 )
+_OLD_NCCL = re.compile(
+    r"nccl(?P<what>[A-Z][A-Za-z]{1,16}?)(?:(?P<algorithm>Ring|Tree|CollNet)(?P<protocol>LL128|LL)?)?Kernel"
+    r"_(?P<op>sum|prod|min|max|avg|copy)_(?P<type>[a-z0-9]{2,8})",
+    re.ASCII,
+)
 _ALGORITHMS = {"RING": "ring", "TREE": "tree", "NVLS": "NVLink SHARP", "COLLNET": "CollNet", "PAT": "PAT"}
 _PROTOCOLS = {"LL": "LL (low latency)", "LL128": "LL128", "SIMPLE": "simple"}
+_ONE_FOR_ALL = (
+    "one kernel for every collective: which one, and its type, are not in the name",
+    "one kernel for every collective: which one is not in the name",
+)
 _REDUCING = ("allreduce", "reducescatter", "reduce")
 _OPS = frozenset({"sum", "prod", "max", "min", "minmax", "avg", "premulsum", "sumpostdiv"})
 _PEER = re.compile(
@@ -63,6 +74,12 @@ def parse(symbol: Symbol) -> Identity | None:
     """Decode a collective's name, or ``None``."""
     if found := _NCCL.fullmatch(symbol.path):
         return _nccl(symbol, found["what"], found["words"].split("_")[1:])
+    if found := _OLD_NCCL.fullmatch(symbol.path):
+        algorithm, protocol = found["algorithm"], found["protocol"] or "SIMPLE"
+        schedule = [algorithm.upper(), protocol] if algorithm else []
+        return _nccl(symbol, found["what"], [found["op"], found["type"], *schedule])
+    if symbol.path == "rcclGenericKernel" or symbol.path.startswith("mscclKernel_"):
+        return _nccl(symbol, "Generic", [])
     dtype = from_cpp(symbol.args[0]) if symbol.args else None
     library = _peer_library(symbol, dtype)
     if library is None and not (dtype and _TRANSPORT.fullmatch(symbol.path)):
@@ -90,7 +107,7 @@ def _peer_library(symbol: Symbol, dtype: str | None) -> str | None:
 
 def _nccl(symbol: Symbol, what: str, words: list[str]) -> Identity:
     generic = what == "Generic"
-    library = "RCCL" if generic or symbol.name.startswith("rccl") else "NCCL"
+    library = "MSCCL" if symbol.path.startswith("msccl") else "RCCL" if generic or "rccl" in symbol.path else "NCCL"
     reduces = what.lower().startswith(_REDUCING)
     dtype = _dtype(words) if reduces else None
     op = next((word for word in words if word.lower() in _OPS), None) if reduces else None
@@ -101,7 +118,7 @@ def _nccl(symbol: Symbol, what: str, words: list[str]) -> Identity:
         dtype_words(dtype),
         algorithm and f"{algorithm} algorithm",
         protocol and f"{protocol} protocol",
-        "one kernel for every collective: which one, and its type, are not in the name" if generic else None,
+        _ONE_FOR_ALL[library == "MSCCL"] if generic else None,
         None if reduces or generic else "moves raw bytes: the type is not in the name",
         by=", ",
     )
@@ -125,4 +142,4 @@ def _dtype(words: list[str]) -> str | None:
 
 def _spaced(collective: str) -> str:
     """``ReduceScatter`` → ``reduce-scatter``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", collective).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", collective.replace("Allto", "AllTo")).lower()

@@ -144,6 +144,21 @@ def mainloop(element_a: str, element_b: str) -> str:
             {"op_class": "attention", "arch": "sm100"},
         ),
         ("void transformer_engine::unary_kernel<8, true, float, x>(y)", {"op_class": "pointwise"}),
+        # NCCL of the first PyTorch traces; AMD's kernels for every collective
+        (
+            "ncclAllReduceRingLLKernel_sum_f16(ncclColl)",
+            {"op_class": "collective", "library": "NCCL", "in_dtype": "f16"},
+        ),
+        ("ncclBroadcastRingLLKernel_copy_i8(ncclColl)", {"op_class": "collective", "in_dtype": None}),
+        ("ncclSendRecvKernel_copy_i8(ncclColl)", {"op_class": "collective", "in_dtype": None}),
+        (
+            "void rcclGenericKernel<1, false>(ncclDevKernelArgsStorage<4096ul>)",
+            {"op_class": "collective", "library": "RCCL"},
+        ),
+        (
+            "mscclKernel_Sum_hip_bfloat16_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)",
+            {"op_class": "collective", "library": "MSCCL", "in_dtype": None},
+        ),
         # around GEMMs and optimizers
         (
             "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t>(x)",
