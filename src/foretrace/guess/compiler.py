@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from foretrace.guess.autocast import not_compiled
 from foretrace.guess.record import described
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def compiling(compiler: Compiler, *, surely: bool) -> Iterator[None]:
     counters = sys.modules.get("torch._dynamo.utils")
     if counters is not None:
         counters.counters.clear()  # so that reasons are this guess's own
+    if surely or counters is not None:
+        not_compiled()
     wrapper: Any = torch._TorchCompileInductorWrapper  # noqa: SLF001 - what `torch.compile` makes of "inductor"
     original = wrapper.__call__
 

@@ -10,6 +10,8 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode, get_overridable_functions
 
+from foretrace.guess.autocast import autocast_type, cast, half_softmax
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from foretrace.guess.record import Recorder
 
 _ATTENTION = functional.scaled_dot_product_attention
+_SOFTMAX = {
+    function: kind
+    for kind in ("softmax", "log_softmax")
+    for function in (getattr(functional, kind), getattr(torch, kind), getattr(torch.Tensor, kind))
+}
 _HALF = (torch.float16, torch.bfloat16)
 _CUDNN_ARCHS = frozenset({"9.0", "10.0", "10.3"})
 _CUDNN_WIDEST, _FLASH_WIDEST = 128, 256
@@ -44,6 +51,8 @@ class DeviceOps(TorchFunctionMode):
             return _dropout(func, *args, **kwargs)
         if func in (functional.rms_norm, getattr(torch, "rms_norm", None)):
             return _rms_norm(self._recorder, *args, **kwargs)
+        if func in _SOFTMAX:
+            return _softmax(func, *args, **kwargs)
         return func(*args, **kwargs)
 
 
@@ -73,6 +82,9 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,  # noqa: FBT001, FBT002 - as above
 ) -> torch.Tensor:
+    lower = autocast_type()
+    if lower is not None:  # autocast sees this function, and not what it is made of
+        query, key, value, attn_mask = cast((query, key, value, attn_mask), lower)
     backend = attention_backend(query, key, value, attn_mask, device)
     if enable_gqa and backend in {"efficient", "math"} and key.shape[1] != query.shape[1]:
         key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
@@ -121,6 +133,15 @@ def attention_backend(
     return "efficient" if query.dtype in (*_HALF, torch.float32) else "math"
 
 
+def _softmax(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - PyTorch's own
+    """fp16 to fp32 in one kernel, where the CPU casts first."""
+    given = dict(zip(("input", "dim"), args, strict=False)) | kwargs
+    x, dim = given.get("input"), given.get("dim")
+    if x is None or dim is None or kwargs.get("dtype") != torch.float32 or x.dtype != torch.float16:
+        return func(*args, **kwargs)
+    return half_softmax(_SOFTMAX[func], x, dim)
+
+
 def _dropout(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - PyTorch's own
     """One kernel on a CUDA device (``native_dropout``), where the CPU has four ops."""
     names = ("input", "p", "training" if func is functional.dropout else "train")
@@ -136,6 +157,8 @@ def _rms_norm(recorder: Recorder, *args: Any, **kwargs: Any) -> torch.Tensor:  #
     given = inspect.signature(functional.rms_norm).bind(*args, **kwargs)
     given.apply_defaults()
     x, shape, weight, eps = (given.arguments[name] for name in ("input", "normalized_shape", "weight", "eps"))
+    if autocast_type() is not None:
+        x, weight = cast((x, weight), torch.float32)
     return _RmsNorm.apply(x, weight, list(shape), eps, recorder)  # type: ignore[no-any-return, no-untyped-call]
 
 

@@ -165,7 +165,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._names.setdefault(
                     id(part), name.removeprefix("_orig_mod").removeprefix(".") or type(part).__name__
                 )
-            for tensor in (*module.parameters(), *module.buffers()):
+            # Dynamo follows a hook into its graph, and cannot follow this
+            tensors = () if torch.compiler.is_compiling() else (*module.parameters(), *module.buffers())
+            for tensor in tensors:
                 self._weights.add(tensor.untyped_storage()._cdata)  # noqa: SLF001 - views share it
         self._modules.append(self._names[id(module)])
 

@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMo
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
+from foretrace.guess.autocast import DEVICES, autocast_as_there
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_DEVICES = ("cuda", "hip", "xpu", "mps", "mtia", "hpu")
 
 
 class OnCpu(TorchFunctionMode):
@@ -38,8 +38,8 @@ class OnCpu(TorchFunctionMode):
 
 def _cpu(value: Any) -> Any:  # noqa: ANN401 - any argument
     if isinstance(value, torch.device):
-        return torch.device("cpu") if value.type in _DEVICES else value
-    if isinstance(value, str) and value.partition(":")[0] in _DEVICES:
+        return torch.device("cpu") if value.type in DEVICES else value
+    if isinstance(value, str) and value.partition(":")[0] in DEVICES:
         return "cpu"
     return value
 
@@ -53,7 +53,7 @@ def stage() -> Iterator[FakeTensorMode]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_modules_convertible())
-        stack.enter_context(_autocast_on_cpu())
+        stack.enter_context(autocast_as_there())
         stack.enter_context(_quiet())
         stack.enter_context(_as_a_real_run())
         stack.enter_context(mode)
@@ -148,27 +148,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-@contextmanager
-def _autocast_on_cpu() -> Iterator[None]:
-    """``torch.autocast("cuda")`` as the CPU's, with the accelerator's default type."""
-    autocast: Any = torch.autocast
-    original = autocast.__init__
-
-    def init(
-        self: torch.autocast,
-        device_type: str,
-        dtype: torch.dtype | None = None,
-        enabled: bool = True,  # noqa: FBT001, FBT002 - PyTorch's own signature, which Dynamo binds
-        cache_enabled: bool | None = None,  # noqa: FBT001 - as above
-    ) -> None:
-        if device_type in _DEVICES:
-            device_type, dtype = "cpu", dtype or torch.float16
-        original(self, device_type, dtype, enabled, cache_enabled)
-
-    autocast.__init__ = init
-    try:
-        yield
-    finally:
-        autocast.__init__ = original
