@@ -18,13 +18,13 @@ _TENSORS = (110, 64, 48, 36, 30)
 
 
 def launch_count(shapes: Sequence[Any]) -> int | None:
-    """Launches for an op's arguments; ``None`` when the first of them is no list of tensors.
+    """Launches for an op's arguments; ``None`` when none of them is a list of tensors.
 
     Args:
         shapes: Sizes of each argument, nested for lists of tensors.
     """
     lists = [shape for shape in shapes if shape and isinstance(shape[0], list | tuple)]
-    if not lists or not shapes[0] or not isinstance(shapes[0][0], list | tuple):
+    if not lists:
         return None
     most = _TENSORS[min(len(lists), len(_TENSORS)) - 1]
     count = tensors = blocks = 0

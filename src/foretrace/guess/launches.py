@@ -49,11 +49,28 @@ def launches(call: Call, device: Device | None) -> tuple[Launch, ...]:
         return of_nothing
     if _empty(call):
         return ()
-    if over_lists and (count := foreach.launch_count(call.shapes)):
-        op_class = "optimizer" if done is None or done.op_class == "pointwise" else done.op_class
-        return (Launch(call.op, op_class, _shapes(call), _share(done, count)),) * count
+    if over_lists and (found := _over_lists(call, done)):
+        return found
     rule = _RULES.get(base)
     return tuple(rule(call, done, device) if rule else _itself(call, done))
+
+
+def _over_lists(call: Call, done: Work | None) -> tuple[Launch, ...]:
+    """As many launches as the lists need; none where none of the arguments is a list."""
+    count = foreach.launch_count(call.shapes)
+    if not count:
+        return ()
+    if call.op == "aten::_foreach_norm":
+        return _norms(call, done, count)
+    op_class = "optimizer" if done is None or done.op_class == "pointwise" else done.op_class
+    return (Launch(call.op, op_class, _shapes(call), _share(done, count)),) * count
+
+
+def _norms(call: Call, done: Work | None, count: int) -> tuple[Launch, ...]:
+    """Norms of chunks, put into zeros, then one kernel for those of tensors (``ForeachReduceOp.cu``)."""
+    of_chunks = Launch(call.op, "reduction", _shapes(call), _share(done, count))
+    of_tensors = Launch(call.op, "reduction", (), None, why="norms of tensors from those of their chunks")
+    return (Launch("aten::fill_", "fill", (), None), *(of_chunks,) * count, of_tensors)
 
 
 def _share(done: Work | None, count: int) -> Work | None:

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from foretrace.guess.autocast import DEVICES, autocast_as_there
+from foretrace.guess.optimizers import lists_supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ def stage() -> Iterator[FakeTensorMode]:
     with ExitStack() as stack:
         stack.enter_context(_modules_convertible())
         stack.enter_context(autocast_as_there())
+        stack.enter_context(lists_supported())
         stack.enter_context(_quiet())
         stack.enter_context(_as_a_real_run())
         stack.enter_context(mode)
