@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,12 +12,17 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from foretrace.ops import Tensor, launches_nothing, short_dtype, work
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _NO_WORK = frozenset({"prim", "profiler", "debugprims"})
 
 
+_KEYS: Any = torch._C.DispatchKey  # noqa: SLF001 - nothing public names them
+_IN_PARTS = frozenset({"binary_cross_entropy_with_logits", "logsumexp", "isinf", "block_diag"})
+"""Ops of the table that are others' work on every device, and of which a trace has those others."""
 _INDEXED = frozenset(
     {"aten::index", "aten::_unsafe_index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 )
@@ -37,6 +42,7 @@ class Call:
         on_host: Whether its tensors are the optimizer's step counters, which stay on the CPU.
         hint: What ATen's own metadata say: ``view`` (its results alias an argument), ``pointwise`` (tagged so), or
             ``None``.
+        results: Sizes and types of the tensors that it returned, where it was run.
     """
 
     op: str
@@ -49,6 +55,7 @@ class Call:
     weight_bytes: int
     on_host: bool
     hint: str | None
+    results: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +115,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if schema.name in _INDEXED:
             args = (args[0], self._positions(args[1]), *args[2:])
-        self.add(schema.name, in_order(schema, args, kwargs), _hint(func))
+        hint = _hint(func)
+        composed = _composed(func, schema, hint)
+        if composed is not None:
+            with self:  # its parts are recorded in its stead
+                return func._op_dk(composed, *args, **kwargs)  # noqa: SLF001 - nothing public asks for one kernel
+        call = self.add(schema.name, in_order(schema, args, kwargs), hint)
         if schema.name == "aten::nonzero":
             return self._found(args[0])
         if schema.name == "aten::masked_select":
             return args[0].new_empty(self._found(args[1]).shape[0])
-        return func(*args, **kwargs)
+        results = func(*args, **kwargs)
+        self.calls[-1] = replace(call, results=_written(results))
+        return results
 
     def _found(self, mask: torch.Tensor) -> torch.Tensor:
         """What ``nonzero`` would find, [found, dim]: with nobody to say how many, all elements."""
@@ -131,13 +145,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             positions += self._found(index).unbind(1)
         return positions
 
-    def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> None:
+    def add(self, op: str, values: Sequence[Any], hint: str | None = None) -> Call:
         """Record a call of ``op`` with ``values`` for its arguments."""
         phase, source = self.where()
         tensors = list(_tensors(values))
         weights = sum(self._weight_bytes(tensor) for tensor in tensors)
         on_host = phase == "optimizer" and self._on_host(tensors)
-        self.calls.append(described(op, values, source, phase, weight_bytes=weights, on_host=on_host, hint=hint))
+        call = described(op, values, source, phase, weight_bytes=weights, on_host=on_host, hint=hint)
+        self.calls.append(call)
+        return call
 
     def where(self) -> tuple[str, str | None]:
         """The phase, and the module that runs now or whose forward's backward runs."""
@@ -244,6 +260,34 @@ def _hint(func: Any) -> str | None:  # noqa: ANN401 - no stub has it
     if returned and all(alias is not None and not alias.is_write for alias in returned):
         return "view"
     return "pointwise" if torch.Tag.pointwise in func.tags else None
+
+
+def _composed(func: Any, schema: Any, hint: str | None) -> Any:  # noqa: ANN401 - as above
+    """The kernel of an op that is written in other ops, the same for every device; ``None`` where it works itself.
+
+    Those that autograd takes apart come whole in inference mode. The others are taken apart where the table knows none.
+    """
+    has: Any = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001 - kernels of ATen's own, not of Python's
+    if has(func.name(), _KEYS.CompositeImplicitAutograd):
+        return _KEYS.CompositeImplicitAutograd
+    name = schema.name.partition("::")[2]
+    known = hint is not None or work(schema.name, None, None) is not None or launches_nothing(schema.name)
+    if (known and name not in _IN_PARTS) or not _returns_tensors(schema):
+        return None
+    everywhere = _KEYS.CompositeExplicitAutograd
+    return everywhere if has(func.name(), everywhere) else None
+
+
+def _returns_tensors(schema: Any) -> bool:  # noqa: ANN401 - as above
+    return bool(schema.returns) and all(str(result.type) == "Tensor" for result in schema.returns)
+
+
+def _written(results: Any) -> tuple[Tensor, ...]:  # noqa: ANN401 - whatever an op returns
+    given = results if isinstance(results, list | tuple) else [results]
+    return tuple(
+        Tensor(tuple(t.shape), short_dtype(str(t.dtype)), tuple(t.stride()) if t.layout == torch.strided else None)
+        for t in _tensors(given)
+    )
 
 
 def _described(value: Any) -> tuple[Any, Any, str, Any]:  # noqa: ANN401 - any argument
