@@ -72,14 +72,6 @@ def autocast_as_there() -> Iterator[None]:
             library._destroy()  # type: ignore[no-untyped-call]  # noqa: SLF001 - without a public form
 
 
-def not_compiled() -> None:
-    """Keeps Dynamo from what `autocast_as_there` puts in place: where a graph breaks it is called as it is."""
-    from torch._dynamo.eval_frame import skip_code  # noqa: PLC0415 - loads Dynamo, which eager guesses do without
-
-    for function in (torch.autocast.__init__, torch.amp.GradScaler.__init__, torch.amp.GradScaler._maybe_opt_step):  # noqa: SLF001 - as above
-        skip_code(function.__code__)
-
-
 def autocast_type() -> torch.dtype | None:
     """The type that products are cast to now; ``None`` outside of autocast."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from foretrace.guess.autocast import not_compiled
 from foretrace.guess.record import described
+from foretrace.guess.stage import not_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

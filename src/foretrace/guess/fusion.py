@@ -124,7 +124,10 @@ def _extern(node: Any, phase: str, device: Device | None) -> Iterator[Call | Fus
     wanted = wanted or name.removeprefix("extern_kernels.").partition(".")[0]
     origins = [origin for origin in node.get_origins() if origin.op == "call_function"]
     for origin in origins:
-        if _schema_name(origin.target).partition("::")[2] == wanted:
+        space, _, called_op = _schema_name(origin.target).partition("::")
+        if space in record.NO_WORK:
+            return
+        if called_op == wanted:
             yield from called(origin, _module([origin]), phase, device)
             return
     if name:

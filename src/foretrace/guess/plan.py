@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from foretrace.guess.record import Call, Recorder
 
 
+_WIDTH = 240
 _STEP = 1
 """What an unknown number is taken for: 1 keeps an optimizer's bias correction finite."""
 
@@ -81,7 +83,7 @@ def plan(
     """
     compiler = Compiler(device)
     with compiling(compiler, surely=compiled):
-        chosen = torch.compile(call) if compiled else call
+        chosen = _compiled(call) if compiled else call
         met = layers_are_loaded()
         recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
         if layers_are_loaded() and not met:  # the call itself imported them, and they did not know of the device
@@ -107,6 +109,14 @@ def plan(
     return Plan(tuple(kernels), tuple(loads), tuple(views), compiler.ran, notes, breaks)
 
 
+def _compiled(call: Callable[..., Any]) -> Any:  # noqa: ANN401 - what ``torch.compile`` makes of it
+    try:
+        return torch.compile(call)
+    except RuntimeError as error:  # a ScriptModule
+        message = f"`torch.compile` refuses it: {_first_line(error)}"
+        raise InputError(message, hint="guess it as eager, which `--variant eager` is") from error
+
+
 def _recorded(
     call: Callable[..., Any],
     args: tuple[Any, ...],
@@ -126,8 +136,8 @@ def _recorded(
         stack.enter_context(device_attention(device))
         stack.enter_context(device_networks(device, recorder, cells=not compiled))
         stack.enter_context(fused_layers(device, recorder))
+        stack.enter_context(OnCpu())
         if not compiled:  # Dynamo would compile what these modes do
-            stack.enter_context(OnCpu())
             stack.enter_context(DeviceOps(device, recorder))
         run(call, args, kwargs)
         if recorder.optimized or compiler.made:
@@ -156,9 +166,15 @@ def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
         message = f"the module ends the program: {type(error).__name__}: {error}"
         raise InputError(message, hint="take `sys.exit` out of what is guessed at") from error
     except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        message = f"the module cannot be run without data: {type(error).__name__}: {lines[0]}"
+        message = f"the module cannot be run without data: {type(error).__name__}: {_first_line(error)}"
         raise InputError(message, hint="call it once for real; what depends on values cannot be guessed") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error says first, as far as it fits on two lines of a terminal; Dynamo's explanation with its title."""
+    lines = str(error).strip().splitlines() or [""]
+    explained = [line.strip() for line in lines[1:2] if line.strip().startswith("Explanation:")]
+    return textwrap.shorten(": ".join([lines[0], *(line.partition(": ")[2] for line in explained)]), _WIDTH)
 
 
 def _kernel(call: Call, launch: Launch, device: Device | None) -> tuple[GuessedKernel, cost.Load]:

@@ -17,7 +17,8 @@ from foretrace.ops import Tensor, launches_nothing, short_dtype, work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_NO_WORK = frozenset({"prim", "profiler", "debugprims"})
+NO_WORK = frozenset({"prim", "profiler", "debugprims", "streams"})
+"""Namespaces whose ops put nothing on the device."""
 
 
 _KEYS: Any = torch._C.DispatchKey  # noqa: SLF001 - nothing public names them
@@ -111,7 +112,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:  # noqa: ANN401 - whatever the op returns
         kwargs = kwargs or {}
         schema = getattr(func, "_schema", None)
-        if self.paused or schema is None or schema.name.partition("::")[0] in _NO_WORK:
+        if self.paused or schema is None or schema.name.partition("::")[0] in NO_WORK:
             return func(*args, **kwargs)
         if schema.name in _INDEXED:
             args = (args[0], self._positions(args[1]), *args[2:])
@@ -168,7 +169,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return "forward", source
 
     def _weight_bytes(self, tensor: torch.Tensor) -> int:
-        known = tensor.untyped_storage()._cdata in self._weights  # noqa: SLF001 - views share it
+        known = _storage(tensor) in self._weights
         return tensor.numel() * tensor.element_size() if known else 0
 
     def _on_host(self, tensors: Sequence[torch.Tensor]) -> bool:
@@ -181,11 +182,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._names.setdefault(
                     id(part), name.removeprefix("_orig_mod").removeprefix(".") or type(part).__name__
                 )
-            # Dynamo follows a hook into its graph, and cannot follow this
-            tensors = () if torch.compiler.is_compiling() else (*module.parameters(), *module.buffers())
-            for tensor in tensors:
-                self._weights.add(tensor.untyped_storage()._cdata)  # noqa: SLF001 - views share it
+            if not torch.compiler.is_compiling():  # Dynamo follows a hook into its graph, and cannot follow this
+                self._weigh(module)
         self._modules.append(self._names[id(module)])
+
+    def _weigh(self, module: torch.nn.Module) -> None:
+        storages = {_storage(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        self._weights |= {storage for storage in storages if storage is not None}
 
     def leave_module(self, _module: torch.nn.Module, _args: object, _output: object) -> None:
         """After a forward, also when it raised."""
@@ -303,6 +306,14 @@ def _described(value: Any) -> tuple[Any, Any, str, Any]:  # noqa: ANN401 - any a
         return [], "Scalar", str(value), []
     kind = "ScalarList" if isinstance(value, list | tuple) else "Scalar" if isinstance(value, int | float) else ""
     return [], kind, str(list(value) if isinstance(value, tuple) else value), []
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """The storage that a tensor shares with its views; ``None`` for one without, as sparse ones and functorch's are."""
+    try:
+        return int(tensor.untyped_storage()._cdata)  # noqa: SLF001 - nothing public tells them apart
+    except (NotImplementedError, RuntimeError):
+        return None
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:

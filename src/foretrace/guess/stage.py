@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+_OF_THE_DRIVER: dict[Any, tuple[str, ...]] = {
+    torch.cuda: ("synchronize", "reset_peak_memory_stats"),
+    torch.cuda.nvtx: ("range_push", "range_pop", "mark"),
+}
+
+
 class OnCpu(TorchFunctionMode):
     """Puts what is asked for on an accelerator on the CPU: factories, ``to``, ``cuda``."""
 
@@ -56,6 +62,7 @@ def stage() -> Iterator[FakeTensorMode]:
         stack.enter_context(_modules_convertible())
         stack.enter_context(autocast_as_there())
         stack.enter_context(lists_supported())
+        stack.enter_context(_without_a_driver())
         stack.enter_context(_quiet())
         stack.enter_context(_as_a_real_run())
         stack.enter_context(mode)
@@ -79,6 +86,15 @@ def _as_a_real_run() -> Iterator[None]:
         yield
     finally:
         utilities.is_fake_tensor = original
+
+
+def not_compiled() -> None:
+    """Keeps Dynamo from what the stage puts in place: where a graph breaks it is called as it is."""
+    from torch._dynamo.eval_frame import skip_code  # noqa: PLC0415 - loads Dynamo, which eager guesses do without
+
+    scaler: Any = torch.amp.GradScaler
+    for function in (OnCpu.__torch_function__, _cpu, torch.autocast.__init__, scaler.__init__, scaler._maybe_opt_step):  # noqa: SLF001 - as PyTorch calls it
+        skip_code(function.__code__)
 
 
 def fake_copy(value: Any, mode: FakeTensorMode) -> Any:  # noqa: ANN401 - a module, or a tree of arguments
@@ -138,6 +154,18 @@ def _converted(
         new = nn.Parameter(fn(parameter), parameter.requires_grad)
     made[id(parameter)] = (parameter, new)
     return new
+
+
+@contextmanager
+def _without_a_driver() -> Iterator[None]:
+    """What needs CUDA's driver and launches nothing: waiting for the device, marks for a profiler."""
+    with ExitStack() as stack:
+        if not torch.cuda.is_available():
+            for owner, names in _OF_THE_DRIVER.items():
+                for name in names:
+                    stack.callback(setattr, owner, name, getattr(owner, name))
+                    setattr(owner, name, lambda *_args, **_kwargs: None)
+        yield
 
 
 @contextmanager
