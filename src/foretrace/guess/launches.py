@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from foretrace.guess import foreach, gemm, recurrent
-from foretrace.ops import Work, launches_nothing, short_dtype, work
+from foretrace.guess.convolutions import batch_norm, batch_norm_backward, convolution, convolution_backward, mask
+from foretrace.guess.launch import Launch, filled, least_work, other
+from foretrace.ops import Tensor, Work, launches_nothing, short_dtype, total_bytes, work
 
 if TYPE_CHECKING:
     from foretrace.devices import Device
     from foretrace.guess.record import Call
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One kernel that a call launches.
-
-    Attributes:
-        op: The innermost op, as a trace names it.
-        op_class: Its class, as the kernel's name would say it.
-        shapes: Sizes of the op's tensors.
-        work: What it costs, or ``None``.
-        epilogue, why: As in `GuessedKernel`.
-    """
-
-    op: str
-    op_class: str
-    shapes: tuple[Any, ...]
-    work: Work | None
-    epilogue: str | None = None
-    why: str | None = None
 
 
 def launches(call: Call, device: Device | None) -> tuple[Launch, ...]:
@@ -42,6 +24,7 @@ def launches(call: Call, device: Device | None) -> tuple[Launch, ...]:
     done = work(call.op, call.shapes, call.dtypes, call.concrete, call.strides)
     if done is not None and done.launches is False:
         return ()
+    done = least_work(call, done)
     base = call.op.partition("::")[2].removesuffix("_")
     over_lists = base.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
     of_nothing = None if over_lists or done is None else _of_nothing(call, done)
@@ -186,48 +169,60 @@ def _helper(call: Call, left: list[int], right: list[int], device: Device | None
         yield Launch(call.op, "gemm-helper", _shapes(call), None, why=why)
 
 
-def _convolution(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
-    """A convolution of cuDNN's, and the bias by an op of its own."""
-    yield Launch("aten::cudnn_convolution", "conv", _shapes(call), done)
-    if call.shapes[2]:
-        yield Launch("aten::add_", "pointwise", (), None)
-
-
-def _convolution_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
-    """A kernel towards the input, one towards the weight, and a sum for the bias, as the mask asks for them."""
-    wanted = _mask(call)
-    for _ in range(sum(wanted[:2])):
-        yield Launch(call.op, "conv", _shapes(call), _share(done, sum(wanted[:2])))
-    if wanted[2]:
-        yield Launch("aten::sum", "reduction", (), None)
-
-
-def _mask(call: Call) -> list[bool]:
-    """The last argument, ``output_mask``."""
-    return [item.strip() == "True" for item in call.concrete[-1].strip("[]").split(",")]
-
-
-def _mse_loss(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
-    """The squares, then their mean or sum; ``mse_loss(self, target, reduction)``."""
+def _loss(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A loss an element, then their mean or sum; ``mse_loss(self, target, reduction, …)``."""
     yield Launch(call.op, "pointwise", _shapes(call), done)
     reduced = {"1": "aten::mean", "2": "aten::sum"}.get(call.concrete[2])
     if reduced:
-        yield Launch(reduced, "reduction", (), None)
+        yield other(reduced, "reduction", [call.shapes[0]], short_dtype(call.dtypes[0]))
 
 
 def _norm_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """The gradient of the input, and a second kernel for those of weight and bias."""
     yield Launch(call.op, "normalization", _shapes(call), done)
-    if any(_mask(call)[1:]):
+    if any(mask(call)[1:]):
         yield Launch(call.op, "normalization", _shapes(call), None)
 
 
 def _embedding_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """Gradients of few indices are added up in one kernel, of many after sorting (3,072 in ``Embedding.cu``)."""
-    if math.prod(call.shapes[1]) > _FEW_INDICES:
+    grad, indices = call.shapes[:2]
+    if math.prod(indices) > _FEW_INDICES:
         yield Launch(call.op, "sort", (), None, why="indices are sorted first")
-    yield Launch("aten::fill_", "fill", (), None)
-    yield Launch(call.op, "gather-scatter", _shapes(call), done)
+    yield _zeros(done)
+    rows = Tensor(tuple(grad), short_dtype(call.dtypes[0]))
+    read = (rows, Tensor(tuple(indices), short_dtype(call.dtypes[1])))
+    yield Launch(call.op, "gather-scatter", _shapes(call), _moving(done, read, rows))
+
+
+def _picked_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """``nll_loss_backward``: zeros, and one entry a target."""
+    yield _zeros(done)
+    target = Tensor(tuple(call.shapes[2]), short_dtype(call.dtypes[2]))
+    picked = Tensor(target.shape, short_dtype(call.dtypes[1]))
+    yield Launch(call.op, "pointwise", _shapes(call), _moving(done, (target,), picked))
+
+
+def _into_zeros(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A tensor copied into a part of a filled one: padding, the gradient of a slice."""
+    yield _zeros(done)
+    yield other("aten::copy_", "copy", [call.shapes[0], call.shapes[0]], short_dtype(call.dtypes[0]))
+
+
+def _after_zeros(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
+    """A kernel that adds into zeros, as the gradient of pooling by maximum."""
+    yield _zeros(done)
+    yield from _itself(call, done)
+
+
+def _zeros(done: Work | None) -> Launch:
+    """The result filled first."""
+    return filled(done.out_shape, done.out_dtype) if done else filled(None, None)
+
+
+def _moving(done: Work | None, read: tuple[Tensor, ...], written: Tensor) -> Work | None:
+    """The work with the bytes of what a kernel touches of a result that another one has filled."""
+    return done and replace(done, read_bytes=total_bytes(read), written_bytes=total_bytes((written,)))
 
 
 def _out_of_place(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
@@ -256,22 +251,24 @@ _RULES: dict[str, Rule] = {
     "bernoulli": _as("*bernoulli_:random"),
     "native_dropout_backward": _classed("pointwise"),
     "stack": _as("*cat:copy"),
-    "constant_pad_nd": _as("fill_:fill", "*copy_:copy"),
-    **dict.fromkeys(("slice_backward", "select_backward"), _as("fill_:fill", "*copy_:copy")),
+    **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), _into_zeros),
+    "max_pool2d_with_indices_backward": _after_zeros,
     "index_put": _as("*_index_put_impl_:gather-scatter"),
-    "mse_loss": _mse_loss,
-    "nll_loss_backward": _as("fill_:fill", "*nll_loss_backward:pointwise"),
+    **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"), _loss),
+    **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), _picked_backward),
     "topk": _as("*topk:sort", "topk:sort"),
     "nonzero": _as("*nonzero:reduction", "nonzero:copy", "nonzero:scan"),
     **{f"{op}{ending}": _network for op in recurrent.NETWORKS for ending in ("", "_backward")},
     **dict.fromkeys(("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"), _classed("pointwise")),
     **dict.fromkeys(("_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell_backward"), _classed("pointwise")),
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
+    "convolution": convolution,
+    "convolution_backward": convolution_backward,
     **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward"), _norm_backward),
     "native_group_norm": _as("*native_group_norm:normalization", "native_group_norm:normalization", "add:pointwise"),
-    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit"), _as("*cudnn_batch_norm:normalization")),
-    "_native_batch_norm_legit_no_training": _as("*native_batch_norm:normalization"),
+    **dict.fromkeys(
+        ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"), batch_norm
+    ),
+    "native_batch_norm_backward": batch_norm_backward,
     "_scaled_dot_product_cudnn_attention": _as("*_cudnn_attention_forward:attention"),
     "_scaled_dot_product_flash_attention": _as("*_flash_attention_forward:attention"),
     "_scaled_dot_product_efficient_attention": _as("*_efficient_attention_forward:attention"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from foretrace.devices import Device
-    from foretrace.guess.launches import Launch
+    from foretrace.guess.launch import Launch
     from foretrace.guess.record import Call, Recorder
 
 
