@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from foretrace.guess.device_ops import device_attention
+from foretrace.guess.fast_paths import in_parts
 from foretrace.guess.record import described, in_order, recording, value_of
 
 if TYPE_CHECKING:
@@ -72,9 +74,20 @@ def called(node: Any, source: str | None, phase: str, device: Device | None) -> 
     args, kwargs = value_of(node.args), value_of(node.kwargs)
     values = in_order(schema, tuple(args), dict(kwargs))
     space, _, name = schema.name.partition("::")
-    if space != "foretrace":
-        return [described(schema.name, values, source, phase)]
-    return [replace(one, source=source, phase=phase) for one in _launched_by(name, values, device)]
+    if space == "foretrace":
+        found = _launched_by(name, values, device)
+    else:
+        found = _in_parts(name, values, device) or [described(schema.name, values, source, phase)]
+    return [replace(one, source=source, phase=phase) for one in found]
+
+
+def _in_parts(name: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:
+    """What one of PyTorch's own ops over a whole layer calls; nothing for other ops."""
+    with recording() as recorder, device_attention(device), torch.no_grad():
+        call = in_parts(name, recorder)
+        if call is not None:
+            call(*(_of_this_call(value) for value in values))
+    return recorder.calls
 
 
 def _launched_by(operator: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:

@@ -14,6 +14,7 @@ from foretrace.errors import InputError
 from foretrace.guess import cost
 from foretrace.guess.compiler import Compiler, compiling
 from foretrace.guess.device_ops import DeviceOps, device_attention
+from foretrace.guess.fast_paths import fast_paths
 from foretrace.guess.fused_layers import fused_layers, layers_are_loaded
 from foretrace.guess.launches import launches
 from foretrace.guess.looks import Numbers, lists_at_once
@@ -136,6 +137,7 @@ def _recorded(
         stack.enter_context(device_attention(device))
         stack.enter_context(device_networks(device, recorder, cells=not compiled))
         stack.enter_context(fused_layers(device, recorder))
+        stack.enter_context(fast_paths(recorder))
         stack.enter_context(OnCpu())
         if not compiled:  # Dynamo would compile what these modes do
             stack.enter_context(DeviceOps(device, recorder))
