@@ -92,6 +92,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False
         self.notes: dict[str, None] = {}
         self._names: dict[int, str] = {}
+        self._roots: list[torch.nn.Module] = []
         self._weights: set[int] = set()
         self._modules: list[str] = []
         self._optimizers: list[tuple[str, bool]] = []
@@ -176,15 +177,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return not self._optimizers[-1][1] and all(tensor.dim() == 0 for tensor in tensors)
 
     def enter_module(self, module: torch.nn.Module, _args: object) -> None:
-        """Before a forward; the first module that is called names all that are inside it."""
-        if id(module) not in self._names:
+        """Before a forward; the first module that is called names all that are inside it.
+
+        One that is in none of these, as what a forward makes on its way, goes by its caller's name.
+        """
+        known = self._names.get(id(module)) or (self._modules[-1] if self._modules else None)
+        if known is None:
+            self._roots.append(module)  # kept, so that no other module has its id
             for name, part in module.named_modules():
                 self._names.setdefault(
                     id(part), name.removeprefix("_orig_mod").removeprefix(".") or type(part).__name__
                 )
             if not torch.compiler.is_compiling():  # Dynamo follows a hook into its graph, and cannot follow this
                 self._weigh(module)
-        self._modules.append(self._names[id(module)])
+        self._modules.append(known or self._names[id(module)])
 
     def _weigh(self, module: torch.nn.Module) -> None:
         storages = {_storage(tensor) for tensor in (*module.parameters(), *module.buffers())}

@@ -53,7 +53,8 @@ def _optimizer(flops: int, state: int) -> Rule:
     """
 
     def rule(args: Args) -> Figures:
-        lists = [args.tensors(index) for index in range(2 + state)]
+        # an empty list has no type to tell it by
+        lists = [args.tensors(index) if args.shapes[index] else [] for index in range(2 + state)]
         if not lists[0]:
             raise UnsaidError
         reads = tuple(tensor for tensors in lists for tensor in tensors)

@@ -254,3 +254,38 @@ def test_a_sum_over_nothing_is_filled() -> None:
     assert ops(of(lambda x: x.mean(0), torch.ones(0, 5))) == ["fill_"]
     made = of(torch.addmm, torch.ones(5), torch.ones(4, 0), torch.ones(0, 5))
     assert [(k.op, k.op_class) for k in made.kernels] == [("aten::mul", "pointwise")]
+
+
+class Wrapping(nn.Module):
+    """Calls modules that it makes on the way, as wrapped functions are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4, bias=False))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., 4] → the same."""
+        return nn.ReLU()(self.inner(nn.Softmax(-1)(x)))
+
+
+def test_a_module_made_on_the_way_goes_by_its_caller() -> None:
+    """It has no place in the model; what it launches is its caller's."""
+    made = of(nn.Sequential(Wrapping()), torch.ones(2, 4))
+    assert [(k.op, k.source) for k in made.kernels] == [
+        ("aten::_softmax", "0"),
+        ("aten::mm", "0.inner.0"),
+        ("aten::relu", "0"),
+    ]
+
+
+def test_a_fused_optimizer_moves_its_state() -> None:
+    """Parameters, gradients and two moments read, all but the gradients written; no maxima are kept."""
+    layer = nn.Linear(64, 64, bias=False)
+    optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
+
+    def step(x: torch.Tensor) -> None:
+        layer(x).sum().backward()
+        optimizer.step()
+
+    kernel = next(k for k in of(step, torch.ones(2, 64)).kernels if k.op == "aten::_fused_adamw_")
+    assert (kernel.bytes, kernel.dtype) == (7 * 64 * 64 * 4, "f32")
