@@ -256,6 +256,7 @@ _RULES: dict[str, Rule] = {
     "index_put": _as("*_index_put_impl_:gather-scatter"),
     **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"), _loss),
     **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), _picked_backward),
+    "equal": _as("eq:pointwise", "all:reduction", "_local_scalar_dense:copy"),
     "topk": _as("*topk:sort", "topk:sort"),
     "nonzero": _as("*nonzero:reduction", "nonzero:copy", "nonzero:scan"),
     **{f"{op}{ending}": _network for op in recurrent.NETWORKS for ending in ("", "_backward")},

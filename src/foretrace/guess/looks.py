@@ -63,9 +63,12 @@ class Numbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             return func(*args, **(kwargs or {}))
         except DataDependentOutputException:
-            if func is not torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
+            if func is torch.ops.aten.equal.default:
+                answer: bool | float = bool(self._number)
+            elif func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the op behind `.item()`
+                answer = _number_like(args[0], self._number)
+            else:
                 raise
-            answer = _number_like(args[0], self._number)
             self._note(answer)
             return answer
 

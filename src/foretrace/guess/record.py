@@ -12,6 +12,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from foretrace.guess.sizes import assumed
 from foretrace.ops import Tensor, launches_nothing, short_dtype, work
 
 if TYPE_CHECKING:
@@ -127,9 +128,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._found(args[0])
         if schema.name == "aten::masked_select":
             return args[0].new_empty(self._found(args[1]).shape[0])
-        results = func(*args, **kwargs)
+        results = None if torch.compiler.is_compiling() else self._assumed(schema, args, kwargs)
+        if results is None:
+            results = func(*args, **kwargs)
         self.calls[-1] = replace(call, results=_written(results))
         return results
+
+    def _assumed(self, schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - as above
+        if schema.overload_name == "Tensor" and kwargs.get("output_size") is not None:
+            return None  # somebody said it
+        return assumed(schema.name, in_order(schema, args, kwargs), self.notes)
 
     def _found(self, mask: torch.Tensor) -> torch.Tensor:
         """What ``nonzero`` would find, [found, dim]: with nobody to say how many, all elements."""
@@ -281,14 +289,14 @@ def _composed(func: Any, schema: Any, hint: str | None) -> Any:  # noqa: ANN401 
         return _KEYS.CompositeImplicitAutograd
     name = schema.name.partition("::")[2]
     known = hint is not None or work(schema.name, None, None) is not None or launches_nothing(schema.name)
-    if (known and name not in _IN_PARTS) or not _returns_tensors(schema):
+    if (known and name not in _IN_PARTS) or not _returns_something(schema):
         return None
     everywhere = _KEYS.CompositeExplicitAutograd
     return everywhere if has(func.name(), everywhere) else None
 
 
-def _returns_tensors(schema: Any) -> bool:  # noqa: ANN401 - as above
-    return bool(schema.returns) and all(str(result.type) == "Tensor" for result in schema.returns)
+def _returns_something(schema: Any) -> bool:  # noqa: ANN401 - as above
+    return bool(schema.returns) and all(str(result.type) in {"Tensor", "bool"} for result in schema.returns)
 
 
 def _written(results: Any) -> tuple[Tensor, ...]:  # noqa: ANN401 - whatever an op returns

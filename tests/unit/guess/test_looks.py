@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -78,3 +79,28 @@ def test_a_module_that_exits_is_an_error() -> None:
     """`sys.exit` in a forward ends the guess with a reason, not the process."""
     with pytest.raises(InputError, match="ends the program: SystemExit: 7"):
         guess(lambda _x: sys.exit(7), torch.ones(2))
+
+
+def test_sizes_that_depend_on_data_are_assumed() -> None:
+    """Unique values, bins and repeats have a size that their arguments allow, and a note says which."""
+    x = torch.zeros(6, 2, dtype=torch.long)
+
+    def sizes(t: torch.Tensor) -> torch.Tensor:
+        values, inverse = torch.unique(t, return_inverse=True)
+        assert (values.shape, inverse.shape) == ((12,), (6, 2))
+        assert torch.unique(t, dim=0).shape == (6, 2)
+        assert torch.unique_consecutive(t).shape == (12,)
+        assert torch.bincount(t[:, 0], minlength=8).shape == (8,)
+        return torch.repeat_interleave(t, t[:, 0], dim=0)
+
+    made = guess(sizes, x)
+    assert sum("depends on data" in note for note in made.notes) == 3
+    assert [k.op for k in made.kernels][-1] == "aten::index_select"
+
+
+@pytest.mark.parametrize("ask", [torch.equal, torch.allclose])
+def test_two_tensors_are_taken_to_be_equal(ask: Any) -> None:
+    """The comparison, its reduction and the look run, and the answer is noted."""
+    made = guess(lambda t: t.exp() if ask(t, t) else t, torch.ones(4))
+    assert [k.op for k in made.kernels][-3:] == ["aten::all", "aten::_local_scalar_dense", "aten::exp"]
+    assert any(note.endswith("True was assumed") for note in made.notes)
