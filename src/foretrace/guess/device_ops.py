@@ -63,12 +63,13 @@ def device_attention(device: Device | None) -> Iterator[None]:
     def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - PyTorch's own
         return _attention(device, *args, **kwargs)
 
+    before = functional.scaled_dot_product_attention
     get_overridable_functions()  # cached at its first call, which should not find ours
     functional.scaled_dot_product_attention = scaled_dot_product_attention
     try:
         yield
     finally:
-        functional.scaled_dot_product_attention = _ATTENTION
+        functional.scaled_dot_product_attention = before
 
 
 def _attention(

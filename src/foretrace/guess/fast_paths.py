@@ -28,7 +28,7 @@ _WIDTHS = 8
 @contextmanager
 def fast_paths(recorder: Recorder) -> Iterator[None]:
     """Inside, both modules take their fast paths where an accelerator's would; a compiler sees their ops whole."""
-    parts = _parts(recorder)
+    parts = {name: in_parts(name, recorder) for name in WHOLE_LAYERS}
     old = {name: getattr(torch, name) for name in parts}
     asked = torch.overrides.has_torch_function
     torch.overrides.has_torch_function = lambda args: False  # noqa: ARG005 - PyTorch's name
@@ -42,16 +42,9 @@ def fast_paths(recorder: Recorder) -> Iterator[None]:
             setattr(torch, name, function)
 
 
-def in_parts(name: str, recorder: Recorder) -> Callable[..., Any] | None:
-    """What the op of that name calls, for a recorder that is entered; ``None`` for any other op."""
-    return _parts(recorder).get(name)
-
-
-def _parts(recorder: Recorder) -> dict[str, Callable[..., Any]]:
-    return {
-        "_native_multi_head_attention": partial(_attention, recorder),
-        "_transformer_encoder_layer_fwd": partial(_layer, recorder),
-    }
+def in_parts(name: str, recorder: Recorder) -> Callable[..., Any]:
+    """What the op of that name, one of `WHOLE_LAYERS`, calls, for a recorder that is entered."""
+    return partial(WHOLE_LAYERS[name], recorder)
 
 
 def _unless_compiling(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,3 +127,9 @@ def _layer(
     hidden = torch._addmm_activation(up[1], hidden.reshape(-1, embed_dim), up[0].t(), use_gelu=use_gelu)  # noqa: SLF001 - the op's name
     out = torch.addmm(down[1], hidden, down[0].t()).view_as(x).add_(x)
     return out if norm_first else norm(out, norm_2)
+
+
+WHOLE_LAYERS: dict[str, Callable[..., Any]] = {
+    "_native_multi_head_attention": _attention,
+    "_transformer_encoder_layer_fwd": _layer,
+}

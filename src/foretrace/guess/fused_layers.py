@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from foretrace.guess.device_ops import device_attention
-from foretrace.guess.fast_paths import in_parts
+from foretrace.guess.fast_paths import WHOLE_LAYERS, in_parts
 from foretrace.guess.record import described, in_order, recording, value_of
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def called(node: Any, source: str | None, phase: str, device: Device | None) -> 
 
 def _in_parts(name: str, values: Sequence[Any], device: Device | None) -> list[Call | Fused]:
     """What one of PyTorch's own ops over a whole layer calls; nothing for other ops."""
+    if name not in WHOLE_LAYERS:
+        return []
     with recording() as recorder, device_attention(device), torch.no_grad():
-        call = in_parts(name, recorder)
-        if call is not None:
-            call(*(_of_this_call(value) for value in values))
+        in_parts(name, recorder)(*(_of_this_call(value) for value in values))
     return recorder.calls
 
 

@@ -86,7 +86,14 @@ def plan(
     with compiling(compiler, surely=compiled):
         chosen = _compiled(call) if compiled else call
         met = layers_are_loaded()
-        recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
+        try:
+            recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
+        except InputError:
+            if not compiled:
+                raise
+            # code that names its device: Dynamo can follow that, at the price of a break where it follows badly
+            with OnCpu():
+                recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
         if layers_are_loaded() and not met:  # the call itself imported them, and they did not know of the device
             recorder = _recorded(chosen, args, kwargs, device, compiler, grad=grad, compiled=compiled)
         breaks = compiler.breaks
@@ -138,8 +145,8 @@ def _recorded(
         stack.enter_context(device_networks(device, recorder, cells=not compiled))
         stack.enter_context(fused_layers(device, recorder))
         stack.enter_context(fast_paths(recorder))
-        stack.enter_context(OnCpu())
         if not compiled:  # Dynamo would compile what these modes do
+            stack.enter_context(OnCpu())
             stack.enter_context(DeviceOps(device, recorder))
         run(call, args, kwargs)
         if recorder.optimized or compiler.made:

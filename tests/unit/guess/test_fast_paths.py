@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from foretrace.guess import guess
 
@@ -63,3 +64,14 @@ def test_a_mask_takes_the_way_with_scores() -> None:
     """One masked softmax instead of an attention kernel."""
     mask = torch.zeros(16, 16, dtype=torch.bool)
     assert "_masked_softmax" in ops(layer().eval(), torch.ones(2, 16, 64, dtype=BF16), mask)
+
+
+def test_attention_beside_other_ops_compiles() -> None:
+    """What attention calls there is in place until the graph's guards are made."""
+
+    class Attends(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            """[B, H, T, D] → the same."""
+            return functional.scaled_dot_product_attention(x @ x.mT @ x, x, x)
+
+    assert "_cudnn_attention_forward" in ops(Attends(), torch.ones(1, 2, 16, 64, dtype=BF16), variant="compile")
