@@ -42,8 +42,8 @@ _MEMORY = {
     "moved_bytes": "moved",
     "device_type": "device_type",
 }
-_GRID = ("grid", "block")
-_OPERATOR = ("types", "dims", "strides", "concrete")
+_GRID = {"grid": "grid", "block": "block"}
+_OPERATOR = {"types": "types", "dims": "dims", "strides": "strides", "concrete": "concrete"}
 _EVERY = {"category": "cat", "name": "name", "process": "pid", "thread": "tid"}
 _TABLE = {**{column: column for column in _EVERY}, **dict.fromkeys((*_GRID, *_OPERATOR), "lists")}
 """Coded columns, and the table that each holds codes into."""
@@ -171,7 +171,9 @@ def slices_of(index: Sequence[int], slices: Sequence[Event], codes: Codes) -> Sl
     _fill_numbers(columns, queued, args, {"stream": "sycl_queue"})
     # on the kernel's row under CUDA, on the launch's under ROCm
     _fill_lists(columns, [i for i, a in enumerate(args) if a.grid], args, _GRID, codes)
-    _fill_lists(columns, [i for i, a in enumerate(args) if a.types], args, _OPERATOR, codes)
+    typed = [i for i, a in enumerate(args) if a.types]
+    _fill_lists(columns, typed, args, _OPERATOR, codes)
+    _fill_lists(columns, [i for i in typed if args[i].old_dims], args, {"dims": "old_dims"}, codes)
     _fill_numbers(columns, [i for i, a in enumerate(args) if a.python_id is not None], args, _PYTHON)
     _fill_numbers(columns, [i for i, a in enumerate(args) if a.allocated is not None], args, _MEMORY)
     _fill_numbers(columns, [i for i, a in enumerate(args) if a.sequence is not None], args, _SEQUENCE)
@@ -235,12 +237,12 @@ def _fill_numbers(columns: _Arrays, rows: Sequence[int], args: Sequence[Args], w
 
 
 def _fill_lists(
-    columns: _Arrays, rows: Sequence[int], args: Sequence[Args], which: Sequence[str], codes: Codes
+    columns: _Arrays, rows: Sequence[int], args: Sequence[Args], which: Mapping[str, str], codes: Codes
 ) -> None:
     some = [args[i] for i in rows]
     code = codes.lists.__getitem__
-    for column in which if rows else ():
-        found = np.array(list(map(code, map(bytes, map(attrgetter(column), some)))), dtype=np.int32)
+    for column, attribute in which.items() if rows else ():
+        found = np.array(list(map(code, map(bytes, map(attrgetter(attribute), some)))), dtype=np.int32)
         _column(columns, column, len(args))[rows] = found
 
 

@@ -35,7 +35,7 @@ class Args(Struct, gc=False, frozen=True):
     graph: int | None = field(default=None, name="graph id")
     graph_node: int | None = field(default=None, name="graph node id")
     # of an operator
-    new_dims: Raw = field(default=NO_TEXT, name="Input Dims")
+    dims: Raw = field(default=NO_TEXT, name="Input Dims")
     old_dims: Raw = field(default=NO_TEXT, name="Input dims")  # before PyTorch 1.9
     types: Raw = field(default=NO_TEXT, name="Input type")
     strides: Raw = field(default=NO_TEXT, name="Input Strides")
@@ -63,11 +63,6 @@ class Args(Struct, gc=False, frozen=True):
     # of a metadata row
     name: str | None = None
     labels: str | None = None
-
-    @property
-    def dims(self) -> Raw:
-        """Shapes of the inputs, as either spelling has them."""
-        return self.new_dims or self.old_dims
 
 
 class Event(Struct, gc=False, frozen=True):
