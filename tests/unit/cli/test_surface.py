@@ -6,6 +6,8 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from foretrace.cli.app import DEFAULTS, app
+from foretrace.cli.read import read
+from foretrace.readings import READINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,12 @@ def test_commands_and_flags_are_frozen(snapshot: Callable[[str, str], None]) -> 
             if argument.parse and not is_dataclass(field.default):  # the flags in it follow one by one
                 lines += [f"  {' '.join(argument.names)}: {_kind(argument.hint)}{_default(field)}"]
     snapshot("\n".join(lines) + "\n", "command_line.txt")
+
+
+def test_help_lists_the_questions() -> None:
+    """All that ``--ask`` takes, in their order."""
+    listed = (read.__doc__ or "").partition("`--ask all`): ")[2].partition(".")[0]
+    assert [word.strip() for word in listed.split(",")] == [reading.question for reading in READINGS]
 
 
 def _kind(hint: Any) -> str:
