@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["foretrace[torch,fused]"]
+# dependencies = ["foretrace[torch,fused]", "torch<2.12"]  # Triton 3.6, for an H200
 #
 # [tool.uv.sources]
 # foretrace = { path = "..", editable = true }

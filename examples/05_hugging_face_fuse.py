@@ -1,6 +1,6 @@
 """Decoders of the transformers library, built from a configuration: guess what fused MLPs buy a model, then look.
 
-pip install 'foretrace[torch,fused]' transformers
+pip install 'foretrace[torch,fused]' 'torch<2.12' transformers
 foretrace fuse 05_hugging_face_fuse.py:gemma --check --measure
 foretrace fuse 05_hugging_face_fuse.py:llama --check --measure -- --layers 4 --batch 2 --seq 4096
 """

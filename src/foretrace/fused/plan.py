@@ -37,7 +37,7 @@ TRITON = _triton_version()
 OLDEST_TRITON = (3, 5)
 _TOO_OLD = "the kernels need Triton 3.5 or newer"
 HOPPER_TRITON = (3, 6)
-"""The first whose Gluon has what the kernels for Hopper use."""
+"""The one whose Gluon the kernels for Hopper are written in: 3.7 has dropped what they call, 3.9 more."""
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 """What the kernels compute in."""
@@ -150,7 +150,7 @@ def explain_on(
     device_name: str, rows: int, dim: int, hidden: int,
     *, capability: str | None, training: bool, dtype: torch.dtype, bias: bool,
 ) -> Choice:  # fmt: skip
-    """``explain`` for a device that need not be here, by its compute capability, with new enough a Triton there."""
+    """``explain`` for a device that need not be here, by its compute capability, with the Triton that is best there."""
     if dtype not in KERNEL_DTYPES:
         return Choice("plain", f"no kernel serves {dtype}")
     hopper = capability == "9.0"
@@ -244,7 +244,7 @@ def serving(
     """The paths that can serve 16-bit rows without biases on a CUDA device; arguments as in ``choose_on``."""
     few = rows <= MAX_ROWS and not training
     able = ["pointwise", *(["rows"] if few else [])]
-    if hopper and ready and triton >= HOPPER_TRITON:
+    if hopper and ready and triton == HOPPER_TRITON:
         able.append("rows_tma" if few else "fused")
     elif not few and not hopper:
         able.append("portable")
@@ -290,8 +290,9 @@ def choose_on(
     if not adjacent:
         return Choice("pointwise", "a weight's columns do not lie side by side, as cuBLAS alone takes them")
     able = serving(rows, hopper=hopper, training=training, ready=ready, triton=triton)
-    if ready and hopper and triton < HOPPER_TRITON and able == ("pointwise",):
-        return Choice("pointwise", f"the kernels for {device_name} need Triton 3.6 or newer")
+    if ready and hopper and triton != HOPPER_TRITON and able == ("pointwise",):
+        here = ".".join(map(str, triton))
+        return Choice("pointwise", f"the kernels for {device_name} need Triton 3.6, and {here} is installed")
     return _fastest(device_name, "training" if training else "forward", (rows, dim, hidden), able)
 
 

@@ -78,6 +78,20 @@ def test_an_unmeasured_device_takes_the_safe_path(monkeypatch: pytest.MonkeyPatc
     assert choice.why == "no times are known for Unknown GPU: `foretrace tune` measures them"
 
 
+@pytest.mark.parametrize("triton", [(3, 5), (3, 7), (3, 9), (4, 0)])
+def test_another_triton_than_the_hopper_kernels_are_written_for(triton: tuple[int, ...]) -> None:
+    """Gluon changes from version to version: the paths in it are left out, and the choice says why."""
+    able = {rows: plan.serving(rows, hopper=True, training=False, triton=triton) for rows in (1, 8192)}
+    assert able == {1: ("pointwise", "rows"), 8192: ("pointwise",)}
+    choice = plan.choose_on(
+        "NVIDIA H200", 8192, 768, 3072, hopper=True, training=True, sixteen=True, biased=False, adjacent=True,
+        ready=True, triton=triton,
+    )  # fmt: skip
+    version = ".".join(map(str, triton))
+    assert choice.path == "pointwise"
+    assert choice.why == f"the kernels for NVIDIA H200 need Triton 3.6, and {version} is installed"
+
+
 def test_a_layer_explains_itself() -> None:
     """On the CPU of a test a layer runs in the interpreter, in fp64 as plain PyTorch; both are said."""
     assert GeGLUMLP(4, 8).explain(3) == plan.Choice("pointwise", "Triton's interpreter")
