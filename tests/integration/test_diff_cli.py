@@ -63,6 +63,20 @@ def test_a_gate_on_incomparable_traces_exits_2() -> None:
     assert "3 counted steps" in _diff(EAGER, "mlp_float16", "--gate", "3%", "--anyway").stderr
 
 
+def test_a_gate_on_traces_of_a_cpu_exits_2(tmp_path: Path) -> None:
+    """The report is shown; the error says that there is no GPU time, the hint to record where there is a GPU."""
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 9}
+    trace = tmp_path / "cpu.json"
+    trace.write_text(json.dumps({"traceEvents": [step, step | {"cat": "cpu_op", "name": "aten::mm", "dur": 5}]}))
+    command = [sys.executable, "-m", "foretrace", "diff", str(trace), str(trace), "--gate", "3%"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: the gate could not run: it compares GPU time, which one of the traces lacks\n\n"
+        "hint: record both on a GPU, with ProfilerActivity.CUDA\n"
+    )
+
+
 def test_a_gate_must_be_a_percentage() -> None:
     """Anything else is refused before a trace is read."""
     done = _diff(EAGER, COMPILED, "--gate", "fast")

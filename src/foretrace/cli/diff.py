@@ -78,7 +78,7 @@ def _judge(found: Diff, limit: float, *, anyway: bool) -> bool:
     if found.steps.ratio is None:
         raise InputError(
             "the gate could not run: it compares GPU time, which one of the traces lacks",
-            hint="record with `ProfilerActivity.CUDA`; `foretrace profile` does",
+            hint="record both on a GPU, with ProfilerActivity.CUDA",
         )
     fewest = min(found.before.steps, found.after.steps)
     if fewest < FEWEST_STEPS and not found.steps.significant:
