@@ -32,9 +32,10 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+EVERY_PAGE = [*PAGES, *(ROOT / name for name in ("README.md", "hub/README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 _BLOCK = re.compile(r"^```console\n\$ (?P<command>[^\n]+)\n(?P<said>.*?)^```$", re.MULTILINE | re.DOTALL)
-_SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 _MORE = "…"
 
@@ -136,26 +137,67 @@ def test_the_reference_of_the_command_line_is_current() -> None:
     assert written == reference(), "run `python tools/reference.py`"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if _SHELL.search(page.read_text(encoding="utf-8"))], ids=lambda page: page.name
-)
+def commands_in(page: Path) -> list[str]:
+    """The `foretrace …` lines that a page's shell blocks, or blocks of no language, tell people to type."""
+    blocks = (block for language, block in _FENCED.findall(page.read_text(encoding="utf-8")) if language in {"", "sh"})
+    lines = (line.removeprefix("uvx ") for block in blocks for line in block.splitlines())
+    return [line for line in lines if line.startswith("foretrace ")]
+
+
+def _title(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in EVERY_PAGE if commands_in(page)], ids=_title)
 def test_commands_that_a_page_tells_people_to_type_exist(page: Path) -> None:
     """Every `foretrace …` line of a page's shell blocks names a command, flags and questions that exist."""
     tree, known = app(), {name for name, _, _ in COMMANDS}
-    for block in _SHELL.findall(page.read_text(encoding="utf-8")):
-        for line in filter(lambda line: line.startswith("foretrace "), block.splitlines()):
-            argv = shlex.split(line, comments=True)[1:]
-            assert argv[0] in known, line
-            tree.parse_args(argv, exit_on_error=False, print_error=False)
-            asked = argv[argv.index("--ask") + 1 :] if "--ask" in argv else []
-            assert set(asked) <= {reading.question for reading in READINGS}, line
+    for line in commands_in(page):
+        argv = shlex.split(line, comments=True)[1:]
+        assert argv[0] in known, line
+        tree.parse_args(argv, exit_on_error=False, print_error=False)
+        asked = argv[argv.index("--ask") + 1 :] if "--ask" in argv else []
+        assert set(asked) <= {reading.question for reading in READINGS}, line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=_title)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     """A relative link of a page names a file that is there."""
     missing = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
     assert missing == []
+
+
+_CONTENDERS = ("eager", "compile", "liger", "quack", "ours")
+_FEW = [("eager", "gpu_us"), ("compile", "gpu_us"), ("liger", "gpu_us"), ("ours", "gpu_us")]
+_FEW += [("compile", "graph_us"), ("reduce-overhead", "graph_us"), ("ours", "graph_us")]
+_FEW += [("eager", "call_us"), ("compile", "call_us"), ("ours", "call_us")]
+
+
+def _medians() -> Iterator[str]:
+    """The rows of the tables of fused times, as a page writes them, without the bold of the fastest."""
+
+    def cell(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+    records = [ROOT / "bench" / "results" / f"{name}.json" for name in ("fused_h200", "fused_few_rows_h200")]
+    for row in (row for record in records for row in json.loads(record.read_text(encoding="utf-8"))["rows"]):
+        shape = f"{row['rows']} × {row['dim']} × {row['hidden']}"
+        mode = {"forward": "forward", "training": "forward + backward"}[row["mode"]]
+        times = row["times"]
+        cells = [cell(times[name]["gpu_us"]["median"] if name in times else None) for name in _CONTENDERS]
+        yield f"| {shape} | {mode} | {' | '.join(cells)} |"
+        if (row["dim"], row["rows"]) in {(2048, 1), (2048, 16), (2048, 64)}:
+            yield f"| {row['rows']} | {' | '.join(cell(times[name][what]['median']) for name, what in _FEW)} |"
+
+
+@pytest.mark.parametrize(("page", "count"), [("README.md", 9), ("hub/README.md", 11), ("docs/guides/fusing.md", 3)])
+def test_tables_of_fused_times_are_those_of_the_records(page: str, count: int) -> None:
+    """Every row of measured times is the medians of the records that the page links."""
+    rows = re.findall(
+        r"^\| (?:[\d]+ × .*|(?:1|16|64) \| .*)\|$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(rows) == count
+    assert {row.replace("*", "") for row in rows} <= set(_medians())
 
 
 def test_the_index_lists_every_page() -> None:
