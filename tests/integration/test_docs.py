@@ -11,6 +11,8 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,6 +200,21 @@ def test_tables_of_fused_times_are_those_of_the_records(page: str, count: int) -
     )
     assert len(rows) == count
     assert {row.replace("*", "") for row in rows} <= set(_medians())
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_runs_as_it_is_written(tmp_path: Path) -> None:
+    """Its file, its script, its test and its swap, each in a process of its own beside the file."""
+    pytest.importorskip("torch")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [block for language, block in _FENCED.findall(text) if language == "python"]
+    names = ("mlp.py", "read.py", "test_mlp.py", "swap.py")
+    for name, block in zip(names, blocks, strict=True):
+        (tmp_path / name).write_text(block, encoding="utf-8")
+    for arguments in (["read.py"], ["-m", "pytest", "test_mlp.py"], ["swap.py"]):
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_index_lists_every_page() -> None:
