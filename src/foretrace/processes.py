@@ -51,7 +51,5 @@ class Processes(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None and isinstance(error, KeyboardInterrupt):
-            for process in multiprocessing.active_children():
-                process.terminate()
+        # what is under way ends by itself: who reads a result of which the half was sent would wait for the rest
         self.shutdown(wait=False, cancel_futures=True)

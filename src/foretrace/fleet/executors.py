@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import multiprocessing
 import re
 import socket
 from concurrent.futures import Executor, Future
@@ -43,7 +44,12 @@ def executor(where: str, workers: int | None, tasks: int) -> Iterator[Executor]:
             yield _Here()
             return
         with Processes(count) as pool:
-            yield pool
+            try:
+                yield pool
+            except KeyboardInterrupt:
+                for process in multiprocessing.active_children():  # each may have a whole trace to read yet
+                    process.terminate()
+                raise
     elif where.startswith(_DASK):
         if workers is not None:
             raise InputError("a cluster has the workers that it has", hint="leave `--workers` out")
