@@ -19,6 +19,7 @@ DEVICES = ("cuda", "hip", "xpu", "mps", "mtia", "hpu")
 """Devices whose work the stage does on the CPU."""
 
 _KEY = "AutocastCPU"
+_ASKED = ("is_autocast_enabled", "get_autocast_dtype")
 _LOWER = "addmv addr mv linalg_multi_dot chain_matmul"
 _FP32 = """
     acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
@@ -36,10 +37,14 @@ _WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot index_put tensordot sca
 
 @contextmanager
 def autocast_as_there() -> Iterator[None]:
-    """Inside, autocasting is an accelerator's, whichever device it is asked for, and so is the gradient scaler."""
+    """Inside, autocasting is an accelerator's, whichever device it is asked for, and so is the gradient scaler.
+
+    Who asks whether an accelerator autocasts, as modules do that have a fast path, is told.
+    """
     autocast: Any = torch.autocast
     scaler: Any = torch.amp.GradScaler
     enter, scale, step = autocast.__init__, scaler.__init__, scaler._maybe_opt_step  # noqa: SLF001 - what looks at gradients
+    asked = {name: getattr(torch, name) for name in _ASKED}
     registered: list[torch.library.Library] = []
 
     def init(
@@ -64,12 +69,23 @@ def autocast_as_there() -> Iterator[None]:
         return step(self, optimizer, state, *args, **kwargs)
 
     autocast.__init__, scaler.__init__, scaler._maybe_opt_step = init, init_scaler, step_if_finite  # noqa: SLF001 - as above
+    for name, function in asked.items():
+        setattr(torch, name, _of_the_cpu(function))
     try:
         yield
     finally:
+        for name, function in asked.items():
+            setattr(torch, name, function)
         autocast.__init__, scaler.__init__, scaler._maybe_opt_step = enter, scale, step  # noqa: SLF001 - as above
         for library in registered:
             library._destroy()  # type: ignore[no-untyped-call]  # noqa: SLF001 - without a public form
+
+
+def _of_the_cpu(asked: Callable[[str], Any]) -> Callable[..., Any]:
+    def answer(device_type: str = "cuda") -> Any:  # noqa: ANN401 - PyTorch's own
+        return asked("cpu" if device_type in DEVICES else device_type)
+
+    return answer
 
 
 def autocast_type() -> torch.dtype | None:

@@ -134,3 +134,16 @@ def test_a_compiled_step_with_a_scaler() -> None:
     """What is left outside of graphs is called as it is."""
     made = guess_built(scaled_step, on="h200", variant="compile")
     assert any(k.op == "aten::_amp_foreach_non_finite_check_and_unscale_" for k in made.kernels)
+
+
+def test_who_asks_whether_there_is_autocast_is_told() -> None:
+    """PyTorch's attention has no fast path under it, and asks so of the accelerator."""
+    x = torch.ones(2, 16, 64)
+    attention = nn.MultiheadAttention(64, 4, batch_first=True).eval()
+    assert "add" in [op for op, _ in seen(under_autocast(lambda x: attention(x, x, x, need_weights=False), x))]
+
+    def asking(x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.get_autocast_dtype("cuda")) if torch.is_autocast_enabled() else x
+
+    assert seen(under_autocast(asking, x)) == [("copy_", "f32")]
+    assert not torch.is_autocast_enabled("cuda")
