@@ -116,7 +116,9 @@ def _merged_ranks(run: Run) -> Note | None:
 
 def _odd_steps(run: Run) -> Note | None:
     """Step marks that divide nothing: of another process, or longer than the recording."""
-    odd = [mark for mark in _unused_marks(run) if not _inside_a_step(run, mark)]
+    found = steps.marks(run.trace, run.host)
+    fit = {mark.slice for mark in steps.fitting(run.trace, run.host, found)}
+    odd = [mark for mark in found if mark.slice not in fit]
     if not odd:
         return None
     longest = max(odd, key=lambda mark: mark.end_ns - mark.start_ns)
@@ -131,24 +133,12 @@ def _odd_steps(run: Run) -> Note | None:
 
 def _nested_steps(run: Run) -> Note | None:
     """Step marks inside a step that divides: of a profiler inside a profiler, or the same step marked twice."""
-    inside = sum(_inside_a_step(run, mark) for mark in _unused_marks(run))
+    found = steps.marks(run.trace, run.host)
+    inside = len(steps.fitting(run.trace, run.host, found)) - len(run.steps)
     if not inside:
         return None
     return Note(
         "nested-steps", f"{plural(inside, 'step mark')} inside another step: not used, the outer ones are", inside
-    )
-
-
-def _unused_marks(run: Run) -> list[steps.Mark]:
-    used = {step.slice for step in run.steps}
-    return [mark for mark in steps.marks(run.trace, run.host) if mark.slice not in used]
-
-
-def _inside_a_step(run: Run, mark: steps.Mark) -> bool:
-    process = run.trace.columns.process[run.host.row]
-    return any(
-        step.start_ns <= mark.start_ns and mark.end_ns <= step.end_ns and process[step.slice] == process[mark.slice]
-        for step in run.steps
     )
 
 

@@ -47,22 +47,28 @@ def marks(trace: Trace, host: Host) -> list[Mark]:
 
 
 def usable(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:
+    """The marks that divide the run: those that fit it, and lie in no other one.
+
+    Dividing by a mark inside another one, as of a profiler inside a profiler, would be wrong: the outer one divides.
+    """
+    return _outermost(trace, host, fitting(trace, host, found))
+
+
+def fitting(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:
     """The marks of processes that do the work, no longer than the profiler ran.
 
     Public traces have marks of another process, forty times as long as the recording; dividing by them would be wrong.
-    So would it by a mark inside another one, as of a profiler inside a profiler: the outer one divides.
     """
     process = trace.columns.process
     works = host.row[(host.kind == Kind.OPERATOR) | (host.kind == Kind.LAUNCH)]
     working = set(ranks.distinct(process[works]))
     longest = recorded_ns(trace)
-    working_marks = [
+    return [
         mark
         for mark in found
         if (not working or int(process[host.row[mark.slice]]) in working)
         and (longest is None or mark.end_ns - mark.start_ns <= longest)
     ]
-    return _outermost(trace, host, working_marks)
 
 
 def _outermost(trace: Trace, host: Host, found: Sequence[Mark]) -> list[Mark]:

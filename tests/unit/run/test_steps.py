@@ -42,6 +42,17 @@ def test_the_outer_of_nested_steps_divides(trace: Recorder) -> None:
     ]
 
 
+def test_a_nested_mark_of_another_process_that_works_is_nested(trace: Recorder) -> None:
+    """It is told as such, and not as one of a process without work."""
+    trace.annotation("ProfilerStep#0", 0, 990)
+    trace.op("aten::mm", 10, 20)
+    trace.add(cat="user_annotation", name="ProfilerStep#0", pid=2, ts=100, dur=500)
+    trace.add(cat="cpu_op", name="aten::mm", pid=2, ts=110, dur=20)
+    run = trace.run()
+    assert len(run.steps) == 1
+    assert {"nested-steps", "odd-steps"} & {note.kind for note in run.notes} == {"nested-steps"}
+
+
 @pytest.mark.parametrize("shift", [300, 990])
 def test_threads_with_steps_of_their_own(trace: Recorder, shift: int) -> None:
     """Each of two threads launches into its own steps, also where the steps of the two overlap in time."""
