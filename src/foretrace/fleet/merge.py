@@ -103,7 +103,9 @@ def meet(summaries: Mapping[int, Summary]) -> Meetings:
         matched += [dict(zip(same, row, strict=True)) for row in zip(*same.values(), strict=True)]
     ahead = _ahead(matched)
     met = sorted((_meeting(parts, ahead, world) for parts in matched), key=lambda meeting: max(meeting.start_ns))
-    counted = all(part.sequence is not None for parts in matched for part in parts.values())
+    counted = all(
+        part.sequence is not None and part.kind not in _POINT_TO_POINT for parts in matched for part in parts.values()
+    )
     return Meetings(tuple(met), unmatched, tuple(sorted(odd)), ahead, counted)
 
 

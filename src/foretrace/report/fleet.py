@@ -216,7 +216,10 @@ def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
         who = f": {'ranks' if len(odd) > 1 else 'rank'} {ranges(odd)} did something else" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
     if job.meetings.met and not job.meetings.counted and not any(one.steps for one in standing):
-        yield "without steps collectives are paired by their order alone: wrongly, where windows begin apart"
+        yield (
+            "without steps messages, and collectives that the files do not number, are paired by their order alone: "
+            "wrongly, where windows begin apart"
+        )
     if job.meetings.met:
         yield "waits: time without other work; holds up: what ranks lost to it or to those it delayed, in their mean"
     seen = Counter(note for one in job.ranks.values() for note in one.notes)

@@ -64,6 +64,18 @@ def test_a_pipeline() -> None:
     ]
 
 
+def test_messages_are_matched_by_their_order_whatever_their_numbers() -> None:
+    """A number counts what a rank sends and receives, not what two ranks do: windows that begin apart are warned of."""
+    ranks = {
+        0: summary(0, *(part(100 * n, 100 * n + 60, kind="send", peer=1, sequence=n) for n in (3, 4, 5))),
+        1: summary(1, *(part(100 * n + 5, 100 * n + 60, kind="recv", peer=0, sequence=n) for n in (4, 5, 6))),
+    }
+    assert not meet(ranks).counted
+    shown = " ".join(to_terminal(fleet_document(Fleet(tuple(jobs_of([*ranks.values()])), ()))).split())
+    assert "(windows that do not match would look the same)" in shown
+    assert "without steps messages, and collectives that the files do not number, are paired by their order" in shown
+
+
 def test_two_ranks_of_a_larger_group_need_not_talk_to_each_other() -> None:
     """Without peers nothing is matched; a collective beside them is."""
     ranks = {
