@@ -131,6 +131,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         results = None if torch.compiler.is_compiling() else self._assumed(schema, args, kwargs)
         if results is None:
             results = func(*args, **kwargs)
+        if any(argument.is_out for argument in schema.arguments):  # an empty one is now as large as the result
+            now = described(call.op, in_order(schema, args, kwargs), call.source, call.phase)
+            call = replace(call, shapes=now.shapes, strides=now.strides)
         self.calls[-1] = replace(call, results=_written(results))
         return results
 
@@ -291,8 +294,10 @@ def _composed(func: Any, schema: Any, hint: str | None) -> Any:  # noqa: ANN401 
     known = hint is not None or work(schema.name, None, None) is not None or launches_nothing(schema.name)
     if (known and name not in _IN_PARTS) or not _returns_something(schema):
         return None
-    everywhere = _KEYS.CompositeExplicitAutograd
-    return everywhere if has(func.name(), everywhere) else None
+    everywhere = [_KEYS.CompositeExplicitAutograd]
+    if name in _IN_PARTS:  # whose results are written by such a kernel too, as `logsumexp.out`
+        everywhere.append(_KEYS.CompositeExplicitAutogradNonFunctional)
+    return next((key for key in everywhere if has(func.name(), key)), None)
 
 
 def _returns_something(schema: Any) -> bool:  # noqa: ANN401 - as above

@@ -62,5 +62,9 @@ _RULES: dict[str, tuple[str, Callable[..., Any]]] = {
     "aten::unique_dim": (_ALL_DIFFER, _unique_rows),
     "aten::unique_consecutive": (_ALL_DIFFER, _unique_in_turn),
     "aten::bincount": ("how many bins there are depends on data: `minlength` was taken", _bins),
+    "aten::_nested_tensor_from_mask_left_aligned": (
+        "whether all padding comes last depends on data: it was taken to be anywhere, so that it is computed too",
+        lambda _x, _mask: False,
+    ),
     "aten::repeat_interleave": ("how often rows are repeated depends on data: once was taken", _repeated),
 }

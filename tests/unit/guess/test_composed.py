@@ -65,3 +65,14 @@ def test_what_the_table_does_not_know_is_taken_apart() -> None:
     x = torch.ones(64, 8)
     assert "mm" in ops(lambda t: torch.cdist(t, t), x)
     assert ops(torch.isinf, x) == ["abs", "eq"]
+
+
+def test_a_logsumexp_is_its_parts() -> None:
+    """Its result is written by another op that is taken apart too, into a tensor that grows on the way."""
+    found = ["amax", "abs", "eq", "masked_fill_", "sub", "exp_", "sum", "log_", "add_"]
+    assert ops(lambda t: t.logsumexp(-1), torch.ones(4, 8), grad=False) == found
+
+
+def test_an_empty_tensor_takes_a_result() -> None:
+    """It is made as large as what is written."""
+    assert ops(lambda t: torch.sum(t, -1, out=torch.empty(0)), torch.ones(4, 8), grad=False) == ["sum"]

@@ -75,3 +75,12 @@ def test_attention_beside_other_ops_compiles() -> None:
             return functional.scaled_dot_product_attention(x @ x.mT @ x, x, x)
 
     assert "_cudnn_attention_forward" in ops(Attends(), torch.ones(1, 2, 16, 64, dtype=BF16), variant="compile")
+
+
+def test_padding_is_computed_where_the_mask_is_unknown() -> None:
+    """Whether it could be cut off depends on the mask's values, and the guess says what it took."""
+    model = nn.TransformerEncoder(layer(), 1).eval()
+    mask = torch.zeros(2, 16, dtype=torch.bool)
+    made = guess(model, torch.ones(2, 16, 64, dtype=BF16), src_key_padding_mask=mask, on="h200")
+    assert "aten::_masked_softmax" in [kernel.op for kernel in made.kernels]
+    assert any(note.startswith("whether all padding comes last depends on data") for note in made.notes)
