@@ -177,6 +177,18 @@ def _loss(call: Call, done: Work | None, _device: Device | None) -> Iterator[Lau
         yield other(reduced, "reduction", [call.shapes[0]], short_dtype(call.dtypes[0]))
 
 
+def _weighted_loss(call: Call, done: Work | None, device: Device | None) -> Iterator[Launch]:
+    """``binary_cross_entropy(self, target, weight, reduction)``; what is reduced is copied over the losses."""
+    elements, *reduced = _loss(replace(call, concrete=[*call.concrete[:2], call.concrete[3]]), done, device)
+    yield elements
+    dtype = short_dtype(call.dtypes[0])
+    if call.shapes[2]:
+        yield other("aten::mul_", "pointwise", [call.shapes[0], call.shapes[2]], dtype)
+    for one in reduced:
+        yield one
+        yield other("aten::copy_", "copy", [[1], [1]], dtype)
+
+
 def _norm_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """The gradient of the input, and a second kernel for those of weight and bias."""
     yield Launch(call.op, "normalization", _shapes(call), done)
@@ -254,7 +266,8 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("constant_pad_nd", "slice_backward", "select_backward"), _into_zeros),
     "max_pool2d_with_indices_backward": _after_zeros,
     "index_put": _as("*_index_put_impl_:gather-scatter"),
-    **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"), _loss),
+    **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss"), _loss),
+    "binary_cross_entropy": _weighted_loss,
     **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), _picked_backward),
     "equal": _as("eq:pointwise", "all:reduction", "_local_scalar_dense:copy"),
     "topk": _as("*topk:sort", "topk:sort"),

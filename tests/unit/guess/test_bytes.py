@@ -85,3 +85,13 @@ def test_losses_end_in_a_reduction() -> None:
     x = torch.ones(4, 8)
     for loss in (functional.mse_loss, functional.smooth_l1_loss, functional.huber_loss):
         assert table(loss, x, x) == [(loss.__name__, 3 * 32 * 4), ("mean", 32 * 4 + 4)]
+
+
+def test_a_loss_with_weights_is_reduced_and_copied() -> None:
+    """Binary cross entropy multiplies by weights after its kernel, and its result takes the place of the losses."""
+    x = torch.ones(4, 8)
+    names = [name for name, _ in table(lambda t: functional.binary_cross_entropy(t, t, weight=t), x)]
+    assert names == ["binary_cross_entropy", "mul_", "mean", "copy_"]
+    assert [name for name, _ in table(lambda t: functional.binary_cross_entropy(t, t, reduction="none"), x)] == names[
+        :1
+    ]
