@@ -192,7 +192,7 @@ def _more(module: nn.Module, weights: dict[str, Tensor], x: Tensor, roles: Roles
     if not trial.same_for_rows(module, weights, x, expected):
         return "it gives other results for [rows, dim] than for [batch, rows, dim]"
     if not trial.same_gradients(module, weights, x, lambda value, given: _plain(value, given, roles)):
-        return "its gradients are not those of the formula, as if a part were kept from autograd"
+        return "its gradients are not those of the formula, as if a part were kept from autograd or checkpointed"
     found = trial.type_in_bf16(module, weights, x)
     if found not in (None, torch.bfloat16):
         return f"of bf16 it makes {str(found).removeprefix('torch.')}, where a fused layer keeps the type"

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own convention
+from torch.utils.checkpoint import checkpoint
 
 from foretrace.fused import find, replace
 
@@ -92,6 +93,15 @@ class FrozenWeight(Mlp):
         return result
 
 
+class Checkpointed(Mlp):
+    """Keeps nothing for its backward, which a fused layer would."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As `Mlp`'s."""
+        result: Tensor = checkpoint(super().forward, x, use_reentrant=False)
+        return result
+
+
 class GivesFloat(Mlp):
     """Its result is fp32 whatever comes in."""
 
@@ -137,6 +147,7 @@ class OnlyRows(Mlp):
         (Detached, "its gradients are not those of the formula"),
         (WithoutAutograd, "its gradients are not those of the formula"),
         (FrozenWeight, "its gradients are not those of the formula"),
+        (Checkpointed, "as if a part were kept from autograd or checkpointed"),
         (GivesFloat, "of bf16 it makes float32"),
         (Masked, "its forward takes more than one input: mask"),
     ],
