@@ -53,6 +53,15 @@ def test_a_sum_has_its_result_in_fp32() -> None:
     assert (kernel.dtype, kernel.bytes) == ("bf16", 4 * 8 * 2 + 4 * 4)
 
 
+def test_a_product_and_sampling_read_the_lower_type() -> None:
+    """The CPU casts both to fp32; an accelerator multiplies on the way, and samples in the widest type of the two."""
+    x, grid = torch.ones(1, 2, 4, 8, dtype=BF16), torch.zeros(1, 2, 2, 2, dtype=BF16)
+    assert seen(under_autocast(lambda t: t.prod(), x)) == [("prod", "bf16")]
+    assert seen(under_autocast(lambda t: t.prod(1), x)) == [("prod", "bf16")]
+    sampled = under_autocast(lambda t, at: functional.grid_sample(t, at, align_corners=False), x, grid)
+    assert seen(sampled) == [("grid_sampler_2d", "bf16")]
+
+
 def test_half_precision_softmax_casts_on_its_way() -> None:
     """fp16 to fp32 is one kernel, asked for by autocast or by hand; bf16 is cast first."""
     x = torch.ones(4, 8, dtype=F16)
