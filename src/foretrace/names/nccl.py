@@ -7,8 +7,9 @@
     nccl<Collective>[<Algorithm>[<Protocol>]]Kernel_<op>_<type>(…)            before 2.8
     ncclSymkDevKernel_…, ncclSymDevKernel_<collective>_…                      symmetric memory
 
-RCCL keeps NCCL's names; its ``Generic_<n>`` or ``rcclGenericKernel`` is one kernel for every collective, as is MSCCL's
-``mscclKernel_<op>_<type>_<protocol>``, which runs whatever algorithm it was given.
+RCCL keeps NCCL's names, among them ``Generic``; its ``Generic_<n>``, ``Generic(…, channelMasks, …)`` or
+``rcclGenericKernel`` is one kernel for every collective, as is MSCCL's ``mscclKernel_<op>_<type>_<protocol>``, which
+runs whatever algorithm it was given.
 
 ``Sum_int8_t`` on a collective that does not reduce is a placeholder: bytes are moved, and the type is not in the name.
 """
@@ -107,7 +108,8 @@ def _peer_library(symbol: Symbol, dtype: str | None) -> str | None:
 
 def _nccl(symbol: Symbol, what: str, words: list[str]) -> Identity:
     generic = what == "Generic"
-    library = "MSCCL" if symbol.path.startswith("msccl") else "RCCL" if generic or "rccl" in symbol.path else "NCCL"
+    of_rccl = "rccl" in symbol.path or "channelMasks" in symbol.text or (generic and words)
+    library = "MSCCL" if symbol.path.startswith("msccl") else "RCCL" if of_rccl else "NCCL"
     reduces = what.lower().startswith(_REDUCING)
     dtype = _dtype(words) if reduces else None
     op = next((word for word in words if word.lower() in _OPS), None) if reduces else None

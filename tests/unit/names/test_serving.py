@@ -110,6 +110,8 @@ def mainloop(element_a: str, element_b: str) -> str:
             {"op_class": "collective", "library": "PyTorch", "in_dtype": "bf16"},
         ),
         ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", {"op_class": "collective", "library": "RCCL"}),
+        ("ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)", {"op_class": "collective", "library": "RCCL"}),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", {"op_class": "collective", "library": "NCCL"}),
         (
             "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 4u, true>(x)",
             {"op_class": "collective", "library": None, "in_dtype": "bf16"},
