@@ -242,8 +242,9 @@ def test_a_script_has_no_factory(capsys: CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith(f"error: `{TARGETS}` names no factory\n\nhint: ")
 
 
-def test_measuring_keeps_two_traces(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
-    """Both sides are captured, timed bare and compared; a CPU has no GPU work, and the report says what it runs."""
+def test_measuring_keeps_two_traces(tmp_path: Path, capsys: CaptureFixture[str], monkeypatch: MonkeyPatch) -> None:
+    """Both sides are captured, timed bare and compared; the interpreter's kernels are no GPU work."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     argv = ["fuse", f"{TARGETS}:llama", "--measure", "--out", str(tmp_path)]
     assert main([*argv, "--format", "json"]) == 0
     measured = json.loads(capsys.readouterr().out)["measured"]
@@ -254,9 +255,17 @@ def test_measuring_keeps_two_traces(tmp_path: Path, capsys: CaptureFixture[str])
     assert measured["diff"]["steps"]["verdict"] == "inconclusive"
     assert main(argv) == 2
     assert "exists and is not overwritten" in capsys.readouterr().err
-    assert main([*argv, "--force"]) == 0
+
+
+def test_the_same_operators_are_not_measured(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    """On a CPU both models run PyTorch's own operators: minutes of timing would show noise."""
+    argv = ["fuse", f"{TARGETS}:llama", "--measure", "--out", str(tmp_path)]
+    assert main([*argv, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"] is None
+    assert main(argv) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Both run PyTorch's own operators here, so what differs between their times is noise." in shown
+    assert "note: not measured: both run PyTorch's own operators here" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,11 @@ def test_a_failure_is_told() -> None:
         swap.side_by_side(target, grad=False)
 
 
-def test_whoever_reads_the_traces_gets_the_same_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whoever_reads_the_traces_gets_the_same_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The times taken in turns stand in the report and beside both traces."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # else both run the same operators, and nothing is measured
     targets = Path(__file__).parent / "fuse_targets.py"
     argv = ["fuse", f"{targets}:llama", "--measure", "--out", str(tmp_path)]
     assert main([*argv, "--format", "json"]) == 0

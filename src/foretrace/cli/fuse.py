@@ -72,13 +72,15 @@ def fuse(
             modules = swap.gated_mlps(workload, training=grad, on=there)
         already = swap.already_fused(workload)
         name = swap.device_name(workload) if there is None else there.name
-        record = Fuse(target, arguments, name, modules, grad=grad, already=already, is_here=there is None)
+        record = Fuse(
+            target, arguments, name, modules, grad=grad, already=already, is_here=there is None, measure=measure
+        )
         checked = measured = None
         if check and record.replaceable:
             progress("checking", 0, 0)
             checked = swap_check.check(workload)
         del workload
-        if measure and record.replaceable:
+        if measure and record.replaceable and not record.is_plain:
             measured = _measured(found, traces, progress, grad=grad, force=out.force)
     record = replace(record, check=checked, measured=measured)
     out.emit(lambda: fuse_document(record), record.to_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.readings import Column
 from foretrace.report.diff import diff_document
-from foretrace.report.document import Document, Headline, Item, Listing, Sentence, Table, Title
+from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
 from foretrace.units import duration, percent, plural, significant
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _WITHIN_NOISE = 0.02
 """Two timings of one step differ by about this much."""
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _PLAIN = "plain"
-_NOISE = "Both run PyTorch's own operators here, so what differs between their times is noise."
+_NOISE = "not measured: both run PyTorch's own operators here, so what differs between their times would be noise"
 
 _MODULES = (
     Column("module", "module"),
@@ -202,10 +202,11 @@ class Fuse:
         device: The device that works, as its maker names it; ``None`` for the CPU.
         modules: Every gated MLP, in the model's order.
         check: How well results agree, where that was asked for.
-        measured: What it buys, where that was asked for.
+        measured: What it buys, where that was asked for and both do not run PyTorch's own operators.
         grad: Whether the paths are those of a training step.
         already: How many of the target's modules are fused layers as it is.
         is_here: Whether ``device`` is this machine's; otherwise it was only asked about.
+        measure: Whether it was asked what it buys.
     """
 
     target: str
@@ -217,6 +218,7 @@ class Fuse:
     grad: bool = False
     already: int = 0
     is_here: bool = True
+    measure: bool = False
 
     @property
     def replaceable(self) -> tuple[Module, ...]:
@@ -272,7 +274,7 @@ class Fuse:
             "check": check and {"held": check.held, "sentence": check.sentence, **asdict(check)},
             "measured": measured
             and {
-                "sentence": _NOISE if self.is_plain else measured.sentence,
+                "sentence": measured.sentence,
                 "host": measured.host,
                 "device": measured.device,
                 "before": measured.before,
@@ -292,7 +294,9 @@ def fuse_document(found: Fuse) -> Document:
     if found.check is not None:
         blocks += [Title("Numerics"), Sentence(found.check.sentence), *_errors(found.check)]
     if found.measured is not None:
-        blocks += _measured(found)
+        blocks += _measured(found.measured)
+    elif found.measure and found.is_plain:
+        blocks.append(Note(_NOISE))
     if found.replaceable:
         blocks.append(Listing("Next", tuple(_next(found))))
     return Document(tuple(blocks))
@@ -360,12 +364,8 @@ def _error(value: float) -> str:
     return f"{value:.1e}" if value and abs(value) < 1e-3 else significant(value, 2)  # noqa: PLR2004 - as said
 
 
-def _measured(found: Fuse) -> list[Block]:
-    assert found.measured is not None
-    one = found.measured
+def _measured(one: Measured) -> list[Block]:
     times = Table(_TIMES, [asdict(one.before), asdict(one.after)])
-    if found.is_plain:
-        return [Title("Before and after"), Sentence(_NOISE), times]
     return [Title("Before and after"), Sentence(one.sentence), times, *diff_document(one.diff).blocks]
 
 
