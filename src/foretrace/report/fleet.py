@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretrace.fleet.lateness import lateness
 from foretrace.fleet.merge import TIED_NS
-from foretrace.fleet.sentence import culprit, sentence, works_longer
+from foretrace.fleet.sentence import culprit, has_steps, sentence, works_longer
 from foretrace.fleet.standing import kinds, standings
 from foretrace.readings import Column
 from foretrace.report.document import Document, Headline, Item, Listing, Note, Sentence, Table, Title
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RANKS = (
     Column("rank", "rank", "count"),
     Column("steps", "steps", "count", spare=True),
-    Column("wall_ns", "a step", "ns"),
+    Column("wall_ns", "wall", "ns"),
     Column("busy_ns", "GPU busy", "ns"),
     Column("own_ns", "own kernels", "ns"),
     Column("exposed_ns", "in collectives alone", "ns", spare=True),
@@ -52,7 +52,7 @@ _RUNS = (
     Column("trace", "trace"),
     Column("rank", "rank", "count", spare=True),
     Column("steps", "steps", "count"),
-    Column("wall_ns", "a step", "ns"),
+    Column("wall_ns", "wall", "ns"),
     Column("busy_ns", "GPU busy", "ns"),
     Column("exposed_ns", "in collectives alone", "ns", spare=True),
 )
@@ -165,7 +165,8 @@ def _said(job: Job, standing: Sequence[Standing]) -> str:
     (one,) = standing
     if one.wall_ns is None or one.busy_ns is None:
         return "One trace, without a step or anything that ran on a GPU."
-    return f"One trace: a step takes {duration(one.wall_ns)}, its GPU works for {duration(one.busy_ns)}."
+    what = "a step takes" if one.steps else "the whole takes"
+    return f"One trace: {what} {duration(one.wall_ns)}, its GPU works for {duration(one.busy_ns)}."
 
 
 def _title(standing: Sequence[Standing]) -> str:
@@ -206,16 +207,16 @@ def _notes(job: Job, standing: Sequence[Standing]) -> Iterator[str]:
         yield f"of {job.world_size:,} ranks {missing} no trace here: {ranges(job.missing)}"
     if job.meetings.ahead_ns:
         apart = max(job.meetings.ahead_ns.values()) - min(job.meetings.ahead_ns.values())
-        else_ = "" if job.meetings.counted else " (windows that do not match would look the same)"
+        caveat = "" if job.meetings.counted else " (windows that do not match would look the same)"
         yield (
             f"by their files ranks leave collectives up to {duration(apart)} apart: taken for clocks that disagree, "
-            f"and set right{else_}"
+            f"and set right{caveat}"
         )
     if job.meetings.unmatched and job.meetings.met:
         odd = job.meetings.odd_ranks
         who = f": {'ranks' if len(odd) > 1 else 'rank'} {ranges(odd)} did something else" if odd else ""
         yield f"{plural(job.meetings.unmatched, 'kernel')} of collectives left out{who}"
-    if job.meetings.met and not job.meetings.counted and not any(one.steps for one in standing):
+    if job.meetings.met and not job.meetings.counted and not has_steps(standing):
         yield (
             "without steps messages, and collectives that the files do not number, are paired by their order alone: "
             "wrongly, where windows begin apart"
@@ -242,7 +243,7 @@ def _single_blocks(jobs: Sequence[Job], *, more: bool) -> Iterator[Block]:
     if len(jobs) == 1 and not more:
         yield Sentence(_said(jobs[0], standings(jobs[0])))
     else:
-        walls = [row["wall_ns"] for row in rows if row["wall_ns"] is not None]
+        walls = [row["wall_ns"] for row in rows if row["steps"] and row["wall_ns"] is not None]
         if walls and not more:
             apart = dict.fromkeys((duration(min(walls)), duration(max(walls))))
             yield Sentence(f"{plural(len(jobs), 'trace')} of single runs: a step takes {' to '.join(apart)}.")

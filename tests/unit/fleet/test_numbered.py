@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from foretrace.fleet import Fleet, Summary, summarize
 from foretrace.fleet.jobs import jobs_of
 from foretrace.fleet.merge import meet
-from foretrace.fleet.summary import Group, Part
+from foretrace.fleet.summary import Group, Part, StepTimes
 from foretrace.render.to_terminal import to_terminal
 from foretrace.report.fleet import fleet_document
 
@@ -41,6 +42,7 @@ def test_windows_that_begin_apart() -> None:
     assert (found.unmatched, found.odd_ranks, found.ahead_ns, found.counted) == (3, (), {}, True)
     shown = to_terminal(fleet_document(Fleet(tuple(jobs_of([*ranks.values()])), ())))
     assert "3 kernels of collectives left out" in shown
+    assert "they wait 0 ns in all, in their median" in shown
     assert "by their order alone" not in shown
 
 
@@ -108,3 +110,22 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         ("send", 1, 1),
         ("recv", 2, 0),
     ]
+
+
+def test_without_steps_no_sentence_speaks_of_one() -> None:
+    """Of whole traces: rank 1 comes 50 µs late to each of two collectives."""
+    whole = (StepTimes(None, 400 * US, 200 * US, 100 * US, 100 * US),)
+    late = {0: 0, 1: 50}
+    ranks = [
+        replace(
+            summary(r, *(part(at + us, at + 60, sequence=at, exposed_ns=(60 - us) * US) for at in (0, 100))),
+            steps=whole,
+        )
+        for r, us in late.items()
+    ]
+    shown = to_terminal(fleet_document(Fleet(tuple(jobs_of(ranks)), ())), width=200)
+    assert (
+        "Rank 1 holds the others up by 100 µs in all (25.0 % of 400 µs): it came last to 2 of 2 collectives." in shown
+    )
+    alone = to_terminal(fleet_document(Fleet(tuple(jobs_of(ranks[:1])), ())), width=200)
+    assert "One trace: the whole takes 400 µs, its GPU works for 200 µs." in alone
