@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from concurrent.futures import Executor, Future
@@ -32,7 +31,8 @@ class Processes(Executor):
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:  # noqa: ANN401 - concurrent.futures' own
         """See `concurrent.futures.Executor`; ``fn`` is imported by name in the process."""
         if self._pool is None:
-            from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - 10 ms
+            import multiprocessing  # noqa: PLC0415 - 10 ms that only large files wait for
+            from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - as above
 
             # a forked process has its parent's locks without the threads that release them; Ctrl-C is the parent's
             self._pool = ProcessPoolExecutor(

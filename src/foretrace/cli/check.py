@@ -14,7 +14,6 @@ from foretrace.cli.output import STDOUT, Output
 from foretrace.errors import InputError
 from foretrace.report.check import check_document, to_junit
 from foretrace.report.page import page_of
-from foretrace.run import build
 from foretrace.verdict import check as hold
 from foretrace.verdict import check_words, parse_words, read_guess
 from foretrace.verdict.observed import observe
@@ -65,7 +64,7 @@ def check(
         raise InputError(f"`{junit}` is already there", hint="give another name, or `--force` to overwrite it")
     words = parse_words(expect) if expect is not None else None
     stated = read_guess(guess) if guess is not None else None
-    run = build(load(trace))
+    run = load(trace)
     if not len(run.activities):
         message = f"`{trace}` holds no GPU work: a guess cannot be held against it"
         raise InputError(message, hint="record it on a GPU, with ProfilerActivity.CUDA")

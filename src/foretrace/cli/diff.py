@@ -13,12 +13,10 @@ from foretrace.diff.statistics import FEWEST_STEPS
 from foretrace.errors import InputError
 from foretrace.report.diff import diff_document
 from foretrace.report.page import compared
-from foretrace.run import build
 from foretrace.units import percent, plural
 
 if TYPE_CHECKING:
     from foretrace.diff import Diff
-    from foretrace.run import Run
 
 
 def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = False, out: Output = STDOUT) -> int:
@@ -36,7 +34,7 @@ def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = 
     """
     limit = None if gate is None else _percent(gate)
     out.check()
-    runs = _read(before), _read(after)
+    runs = load(before), load(after)
     found = compare(*runs, anyway=anyway)
     out.emit(lambda: diff_document(found), lambda: found, lambda: compared(found, *runs))
     if limit is None:
@@ -46,10 +44,6 @@ def diff(before: str, after: str, /, *, gate: str | None = None, anyway: bool = 
         slower = percent((found.steps.ratio or 1) - 1, 1)
         sys.stderr.write(f"the gate of {percent(limit, 1)} is broken: {slower} slower\n")
     return int(broken)
-
-
-def _read(path: str) -> Run:
-    return build(load(path))
 
 
 def _percent(text: str) -> float:

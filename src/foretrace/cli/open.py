@@ -8,7 +8,6 @@ import webbrowser
 from foretrace.cli.load import load
 from foretrace.errors import InputError
 from foretrace.render.safe import visible
-from foretrace.run import build
 from foretrace.share import perfetto as links
 from foretrace.share.local import PORT, TraceServer, origin_of, sound_file
 
@@ -54,5 +53,5 @@ def open_trace(
 def _focus(trace: str, kernel: str | None, step: int | None) -> links.Focus | None:
     if kernel is None and step is None:
         return None
-    run = build(load(trace))
+    run = load(trace)
     return links.kernel(run, kernel) if kernel is not None else links.step(run, step or 0)

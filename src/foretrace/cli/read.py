@@ -15,7 +15,6 @@ from foretrace.report.overview import asked, overview
 from foretrace.report.page import page_of
 from foretrace.report.read import read_record
 from foretrace.report.selection import Selection, select
-from foretrace.run import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +59,7 @@ def read(
     out.check()
     device = devices.resolve(device_spec) if device_spec is not None else None
     mark = _guessed() if guess_first else None
-    run = build(load(trace), device)
+    run = load(trace, device)
     if strict and run.repaired:
         raise _partial(run)
     selection = Selection(step, region)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from foretrace.names.dtypes import from_cpp, from_token
 from foretrace.names.gemm import told
 from foretrace.names.identity import Identity
+from foretrace.names.words import EPILOGUE_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +139,7 @@ def _matmul_ogs(symbol: Symbol) -> Identity | None:
         epilogue="gated" if "swiglu" in words else None,
     )
     mixed = f"activations {found['x']}, weights {found['w']}" if x != w else None
-    gated = "gate and up in one GEMM, their gated activation before it stores" if identity.epilogue else None
+    gated = EPILOGUE_WORDS[identity.epilogue] if identity.epilogue else None
     return told(identity, "triton_kernels GEMM of routed experts", mixed, gated)
 
 

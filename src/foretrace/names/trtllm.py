@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from foretrace.names.dtypes import from_token
 from foretrace.names.gemm import told
 from foretrace.names.identity import Identity
-from foretrace.names.words import made_for
+from foretrace.names.words import EPILOGUE_WORDS, made_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,8 @@ def _gemm(symbol: Symbol) -> Identity | None:
         epilogue="+".join(epilogue) or None,
     )
     what = "batched GEMM" if found["kind"].lower() == "bmm" else "GEMM"
-    return told(identity, f"TensorRT-LLM {what}{made_for(identity.arch)}", _mixed(found), *_epilogue_words(epilogue))
+    said = (EPILOGUE_WORDS[part] for part in epilogue)
+    return told(identity, f"TensorRT-LLM {what}{made_for(identity.arch)}", _mixed(found), *said)
 
 
 def _cut_short(symbol: Symbol) -> Identity | None:
@@ -105,11 +106,6 @@ def _matrix(symbol: Symbol, found: re.Match[str]) -> Identity:
 def _mixed(found: re.Match[str]) -> str | None:
     a, b = _dtype(found["a"]), _dtype(found["b"])
     return f"A {a}, B {b}" if a != b else None
-
-
-def _epilogue_words(epilogue: list[str]) -> list[str]:
-    words = {"bias": "adds a bias", "gated": "gate and up in one GEMM, their gated activation before it stores"}
-    return [words[said] for said in epilogue]
 
 
 def _generated(symbol: Symbol) -> Identity | None:

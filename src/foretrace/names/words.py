@@ -33,6 +33,10 @@ _ARCH_WORDS = {
 _DTYPE_WORDS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "c64": "complex fp32", "c128": "complex fp64"}
 
 
+EPILOGUE_WORDS = {"bias": "adds a bias", "gated": "gate and up in one GEMM, their gated activation before it stores"}
+"""What a GEMM does with its result before it stores it."""
+
+
 def joined(*parts: str | None, by: str = "; ") -> str:
     """The parts that are there, in order."""
     return by.join(part for part in parts if part)
