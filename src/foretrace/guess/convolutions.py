@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from foretrace.guess.launch import Launch, other
+from foretrace.guess.launch import Launch, other, shapes_of
 from foretrace.ops import short_dtype, work
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _OWN_TYPES = frozenset({"f32", "f64"})
 
 def convolution(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """One of cuDNN's, and the bias by an op of its own; or PyTorch's kernel for each channel by itself."""
-    shapes = tuple(tuple(shape) for shape in call.shapes if shape)
+    shapes = shapes_of(call)
     x, weight, bias = call.shapes[:3]
     transposed = call.concrete[6] == "True"
     if not transposed and _own_depthwise(call, x, weight):
@@ -53,7 +53,7 @@ def _own_depthwise(call: Call, x: list[int], weight: list[int]) -> bool:
 def convolution_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """A kernel towards the input, one towards the weight, and a sum for the bias, as the mask asks for them."""
     to_input, to_weight, to_bias = mask(call)
-    shapes = tuple(tuple(shape) for shape in call.shapes if shape)
+    shapes = shapes_of(call)
     for wanted, only in ((to_input, "[True, False, False]"), (to_weight, "[False, True, False]")):
         if wanted:
             one = work(call.op, call.shapes, call.dtypes, [*call.concrete[:-1], only], call.strides)
@@ -89,7 +89,7 @@ def batch_norm_backward(call: Call, done: Work | None, _device: Device | None) -
     """As `batch_norm`; cuDNN has one only for what it trained."""
     by_cudnn = call.concrete[7] == "True" and _by_cudnn(call.shapes[1], call.shapes[2], call.dtypes[1], call.dtypes[2])
     name = "cudnn_batch_norm_backward" if by_cudnn else call.op.partition("::")[2]
-    yield Launch(f"aten::{name}", "normalization", tuple(tuple(shape) for shape in call.shapes if shape), done)
+    yield Launch(f"aten::{name}", "normalization", shapes_of(call), done)
 
 
 def _by_cudnn(x: Sequence[int], weights: Any, dtype: str, weight_dtype: str) -> bool:  # noqa: ANN401 - sizes, or nothing

@@ -36,6 +36,11 @@ class Launch:
     why: str | None = None
 
 
+def shapes_of(call: Call) -> tuple[Any, ...]:
+    """The sizes of its tensors."""
+    return tuple(_tuples(shape) for shape in call.shapes if shape)
+
+
 def filled(shape: Sequence[int] | None, dtype: str | None) -> Launch:
     """Zeros written over a tensor."""
     done = None if shape is None or dtype is None else work("aten::fill_", [list(shape), []], [dtype, "Scalar"])
@@ -80,3 +85,7 @@ def _given(shapes: Sequence[Any], dtypes: Sequence[Any], strides: Sequence[Any])
             yield from _given(shape, dtype, stride)
         elif (short := short_dtype(dtype)) is not None:
             yield Tensor(tuple(shape), short, tuple(stride))
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401 - nested lists of sizes
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value

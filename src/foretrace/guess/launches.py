@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace.guess import foreach, gemm, recurrent
 from foretrace.guess.convolutions import batch_norm, batch_norm_backward, convolution, convolution_backward, mask
-from foretrace.guess.launch import Launch, filled, least_work, other
+from foretrace.guess.launch import Launch, filled, least_work, other, shapes_of
 from foretrace.ops import Tensor, Work, launches_nothing, short_dtype, total_bytes, work
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def _over_lists(call: Call, done: Work | None) -> tuple[Launch, ...]:
     if call.op == "aten::_foreach_norm":
         return _norms(call, done, count)
     op_class = "optimizer" if done is None or done.op_class == "pointwise" else done.op_class
-    return (Launch(call.op, op_class, _shapes(call), _share(done, count)),) * count
+    return (Launch(call.op, op_class, shapes_of(call), _share(done, count)),) * count
 
 
 def _norms(call: Call, done: Work | None, count: int) -> tuple[Launch, ...]:
     """Norms of chunks, put into zeros, then one kernel for those of tensors (``ForeachReduceOp.cu``)."""
-    of_chunks = Launch(call.op, "reduction", _shapes(call), _share(done, count))
+    of_chunks = Launch(call.op, "reduction", shapes_of(call), _share(done, count))
     of_tensors = Launch(call.op, "reduction", (), None, why="norms of tensors from those of their chunks")
     return (Launch("aten::fill_", "fill", (), None), *(of_chunks,) * count, of_tensors)
 
@@ -70,7 +70,7 @@ def _share(done: Work | None, count: int) -> Work | None:
 
 def _itself(call: Call, done: Work | None, op_class: str | None = None) -> Iterator[Launch]:
     named = op_class or (done.op_class if done else "pointwise" if call.hint == "pointwise" else "other")
-    yield Launch(call.op, named, _shapes(call), done)
+    yield Launch(call.op, named, shapes_of(call), done)
 
 
 def _of_nothing(call: Call, done: Work) -> tuple[Launch, ...] | None:
@@ -86,7 +86,7 @@ def _of_nothing(call: Call, done: Work) -> tuple[Launch, ...] | None:
     if done.op_class not in _SUMS:
         return None
     added = done.op_class == "gemm" and "add" in call.op
-    terms = _shapes(call)[1:3] if added else _shapes(call)[:1]
+    terms = shapes_of(call)[1:3] if added else shapes_of(call)[:1]
     if not any(0 in shape for shape in terms):
         return None
     if added and str(call.concrete[3]) not in {"0", "0.0"}:
@@ -96,16 +96,8 @@ def _of_nothing(call: Call, done: Work) -> tuple[Launch, ...] | None:
 
 def _empty(call: Call) -> bool:
     """Whether every tensor of the call has no elements."""
-    sizes = [shape for shape in _shapes(call) if not isinstance(shape[0], tuple)]
+    sizes = [shape for shape in shapes_of(call) if not isinstance(shape[0], tuple)]
     return bool(sizes) and all(0 in shape for shape in sizes)
-
-
-def _shapes(call: Call) -> tuple[Any, ...]:
-    return tuple(_tuples(shape) for shape in call.shapes if shape)
-
-
-def _tuples(value: Any) -> Any:  # noqa: ANN401 - nested lists of sizes
-    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 _FEW_INDICES = 3_072
@@ -123,7 +115,7 @@ def _as(*parts: str) -> Rule:
         for part in parts:
             carries = part.startswith("*")
             op, _, op_class = part.removeprefix("*").partition(":")
-            shapes = _shapes(call) if carries and op == call.op.partition("::")[2] else ()
+            shapes = shapes_of(call) if carries and op == call.op.partition("::")[2] else ()
             yield Launch(f"aten::{op}", op_class, shapes, done if carries else None)
 
     return rule
@@ -134,12 +126,12 @@ def _network(call: Call, _done: Work | None, _device: Device | None) -> Iterator
     counted = recurrent.flops(call.shapes)
     twice = 2 if call.op.endswith("_backward") else 1
     done = Work("gemm", counted and twice * counted, None, None, launches=True, dtype=short_dtype(call.dtypes[0]))
-    yield Launch(call.op, "gemm", _shapes(call), done, why="how many kernels this is cannot be told")
+    yield Launch(call.op, "gemm", shapes_of(call), done, why="how many kernels this is cannot be told")
 
 
 def _copy(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """A new tensor filled by ``copy_(new, old)``."""
-    yield Launch("aten::copy_", "copy", (*_shapes(call)[:1], *_shapes(call)[:1]), done)
+    yield Launch("aten::copy_", "copy", (*shapes_of(call)[:1], *shapes_of(call)[:1]), done)
 
 
 def _classed(op_class: str) -> Rule:
@@ -148,7 +140,7 @@ def _classed(op_class: str) -> Rule:
 
 def _product(call: Call, done: Work | None, device: Device | None) -> Iterator[Launch]:
     """``mm``, ``bmm``: one GEMM, and a reduction where K is split."""
-    yield Launch(call.op, "gemm", _shapes(call), done)
+    yield Launch(call.op, "gemm", shapes_of(call), done)
     yield from _helper(call, call.shapes[0], call.shapes[1], device)
 
 
@@ -159,19 +151,19 @@ def _added_product(call: Call, done: Work | None, device: Device | None) -> Iter
     fits = call.op == "aten::addmm" and gemm.bias_in_epilogue(added, left, right, beta)
     if not fits and not call.op.endswith("_") and str(beta) not in {"0", "0.0"}:
         yield Launch("aten::copy_", "copy", (), None, why="the added matrix is copied into the result first")
-    yield Launch(call.op, "gemm", _shapes(call), done, epilogue="bias" if fits else None)
+    yield Launch(call.op, "gemm", shapes_of(call), done, epilogue="bias" if fits else None)
     yield from _helper(call, left, right, device)
 
 
 def _helper(call: Call, left: list[int], right: list[int], device: Device | None) -> Iterator[Launch]:
     why = gemm.split_k(left, right, device)
     if why is not None:
-        yield Launch(call.op, "gemm-helper", _shapes(call), None, why=why)
+        yield Launch(call.op, "gemm-helper", shapes_of(call), None, why=why)
 
 
 def _loss(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """A loss an element, then their mean or sum; ``mse_loss(self, target, reduction, …)``."""
-    yield Launch(call.op, "pointwise", _shapes(call), done)
+    yield Launch(call.op, "pointwise", shapes_of(call), done)
     reduced = {"1": "aten::mean", "2": "aten::sum"}.get(call.concrete[2])
     if reduced:
         yield other(reduced, "reduction", [call.shapes[0]], short_dtype(call.dtypes[0]))
@@ -191,9 +183,9 @@ def _weighted_loss(call: Call, done: Work | None, device: Device | None) -> Iter
 
 def _norm_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """The gradient of the input, and a second kernel for those of weight and bias."""
-    yield Launch(call.op, "normalization", _shapes(call), done)
+    yield Launch(call.op, "normalization", shapes_of(call), done)
     if any(mask(call)[1:]):
-        yield Launch(call.op, "normalization", _shapes(call), None)
+        yield Launch(call.op, "normalization", shapes_of(call), None)
 
 
 def _embedding_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
@@ -204,7 +196,7 @@ def _embedding_backward(call: Call, done: Work | None, _device: Device | None) -
     yield _zeros(done)
     rows = Tensor(tuple(grad), short_dtype(call.dtypes[0]))
     read = (rows, Tensor(tuple(indices), short_dtype(call.dtypes[1])))
-    yield Launch(call.op, "gather-scatter", _shapes(call), _moving(done, read, rows))
+    yield Launch(call.op, "gather-scatter", shapes_of(call), _moving(done, read, rows))
 
 
 def _picked_backward(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
@@ -212,7 +204,7 @@ def _picked_backward(call: Call, done: Work | None, _device: Device | None) -> I
     yield _zeros(done)
     target = Tensor(tuple(call.shapes[2]), short_dtype(call.dtypes[2]))
     picked = Tensor(target.shape, short_dtype(call.dtypes[1]))
-    yield Launch(call.op, "pointwise", _shapes(call), _moving(done, (target,), picked))
+    yield Launch(call.op, "pointwise", shapes_of(call), _moving(done, (target,), picked))
 
 
 def _into_zeros(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
@@ -240,8 +232,8 @@ def _moving(done: Work | None, read: tuple[Tensor, ...], written: Tensor) -> Wor
 def _out_of_place(call: Call, done: Work | None, _device: Device | None) -> Iterator[Launch]:
     """``masked_fill`` and the like on a copy of their first argument."""
     if not call.op.endswith("_"):
-        yield Launch("aten::copy_", "copy", (*_shapes(call)[:1], *_shapes(call)[:1]), None)
-    yield Launch(f"{call.op.removesuffix('_')}_", done.op_class if done else "other", _shapes(call), done)
+        yield Launch("aten::copy_", "copy", (*shapes_of(call)[:1], *shapes_of(call)[:1]), None)
+    yield Launch(f"{call.op.removesuffix('_')}_", done.op_class if done else "other", shapes_of(call), done)
 
 
 _RULES: dict[str, Rule] = {

@@ -25,7 +25,7 @@ from foretrace.readings.groups import periods
 from foretrace.readings.host import costly_cpu_op
 from foretrace.readings.lines import a_period, period_count
 from foretrace.readings.roofline import too_fast
-from foretrace.run import ROOT, Kind, Run
+from foretrace.run import Kind, Run
 from foretrace.units import duration, percent
 
 if TYPE_CHECKING:
@@ -251,15 +251,11 @@ def _why(run: Run, whole: Shares, verdict: str) -> str:
 
 
 def _for_what(run: Run, idle: str) -> str:
-    if not _launches_known(run):
+    if not run.knows_launches:
         return f"in between ({idle}); for what is unknown, as no launch is in the file"
     blocker = cpu_work(run)
     doing = f", which spends {percent(blocker[1], blocker[2])} of the steps in {blocker[0]}" if blocker else ""
     return f"for the host in between ({idle}){doing}"
-
-
-def _launches_known(run: Run) -> bool:
-    return bool((run.activities.launch != ROOT).any())
 
 
 def cpu_work(run: Run) -> tuple[str, int, int] | None:
@@ -344,7 +340,7 @@ def _advice(run: Run, whole: Shares, bare_ns: int | None, verdict: str) -> Advic
         )
     if verdict != "overhead-bound" or compiling(run).dominates or whole.idle_ns < whole.latency_ns:
         return None
-    if bare_ns is None and not (_launches_known(run) and _waits_even_bare(run, whole)):
+    if bare_ns is None and not (run.knows_launches and _waits_even_bare(run, whole)):
         return None
     if cpu_work(run) is not None:
         return None

@@ -16,13 +16,13 @@ from foretrace.readings.compiling import compiling
 from foretrace.readings.costs import MATRIX, costs
 from foretrace.readings.groups import groups, periods
 from foretrace.readings.lines import a_period, period_count
-from foretrace.run import ROOT, Run
 from foretrace.units import duration, flop_rate, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from foretrace.readings.groups import Group
+    from foretrace.run import Run
 
 ASK = "What should I do first?"
 
@@ -92,7 +92,7 @@ def _unknown(run: Run, busy: float) -> str | None:
         return f"the {len(run.gpus)} GPUs of this file may wait for one another"
     if not busy:
         return NO_TIME
-    return None if (run.activities.launch != ROOT).any() else "no launch is in the file"
+    return None if run.knows_launches else "no launch is in the file"
 
 
 def about(*, waiting: bool) -> str:

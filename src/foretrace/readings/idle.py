@@ -70,7 +70,7 @@ def answer(run: Run) -> Answer | None:
     figures = (
         f"The GPU is busy {percent(busy, high - low)} of {duration(high - low)}{_over(run)} and idle {duration(idle)}"
     )
-    if not (run.activities.launch != ROOT).any():
+    if not run.knows_launches:
         text = f"{figures}; nobody can say why, as no launch is in the file."
         return Answer("idle", ASK, text, verdict="unknown", evidence=rows, columns=_COLUMNS)
     verdict = _verdict(parts, high - low)

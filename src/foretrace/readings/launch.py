@@ -81,7 +81,7 @@ def answer(run: Run) -> Answer | None:
     """
     if not len(run.activities):
         return None
-    if not (run.activities.launch != ROOT).any():
+    if not run.knows_launches:
         text = "Unknown: no GPU event has its launch in this file."
         return Answer("launch", ASK, text, verdict="unknown")
     found = launches(run)

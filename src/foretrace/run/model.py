@@ -194,6 +194,11 @@ class Run:
         return captures_graphs(self.trace)
 
     @property
+    def knows_launches(self) -> bool:
+        """Whether the launch of any activity is in the file: without one nothing is known of why the device waits."""
+        return bool((self.activities.launch != ROOT).any())
+
+    @property
     def until_ns(self) -> int | None:
         """When the work after the last step begins, where this run was cut from a longer one (`Step.until_ns`)."""
         return self.steps[-1].until_ns if self.steps else None
